@@ -1,0 +1,217 @@
+"""The words all floors share: spans, functions, agents, calls, answers, budgets, usage. Frozen values, no behaviour with effects."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+
+import attrs
+
+
+@attrs.frozen
+class Span:
+    """A half-open range ``[start, end)`` of characters in the user's text; ``line`` and ``column`` of its start, both from 1."""
+
+    start: int
+    end: int
+    line: int = 1
+    column: int = 1
+
+    @classmethod
+    def at(cls, source: str, start: int, end: int) -> Span:
+        start = max(0, min(start, len(source)))
+        return cls(start, max(start, end), source.count("\n", 0, start) + 1, start - (source.rfind("\n", 0, start) + 1) + 1)
+
+
+class Volatility(enum.Enum):
+    """IMMUTABLE and STABLE calls may be moved, shared and remembered; a VOLATILE call runs once per row and never moves."""
+
+    IMMUTABLE = "IMMUTABLE"
+    STABLE = "STABLE"
+    VOLATILE = "VOLATILE"
+
+
+class Carrier(enum.Enum):
+    """The DuckDB type in which an answer crosses from Python: one lookup function each. All other types are cast from TEXT."""
+
+    BOOL = "bool"
+    BIGINT = "bigint"
+    DOUBLE = "double"
+    TEXT = "text"
+
+
+@attrs.frozen
+class AnswerType:
+    """How a reply is read, and the DuckDB type it becomes.
+
+    ``kind``: ``text`` (the reply as it is), ``bool``, ``bigint``, ``double``, ``score`` (a DOUBLE in [0, 1]), ``json`` (validated against
+    ``schema``), ``typed`` (any other DuckDB type ``sql``, read through ``schema``), ``list`` (a JSON array of at most n strings: expand).
+    ``schema`` is JSON text or None. ``sql`` is the DuckDB type of the whole call expression.
+    """
+
+    kind: str
+    sql: str
+    schema: str | None = None
+
+    @property
+    def carrier(self) -> Carrier:
+        return {"bool": Carrier.BOOL, "bigint": Carrier.BIGINT, "double": Carrier.DOUBLE, "score": Carrier.DOUBLE}.get(
+            self.kind, Carrier.TEXT
+        )
+
+
+@attrs.frozen
+class Param:
+    """A declared parameter: its name and DuckDB type (as SQL text)."""
+
+    name: str
+    type: str
+
+
+@attrs.frozen
+class Template:
+    """A prompt with holes: literal strings and parameter indexes, in order.
+
+    >>> Template(("Is ", 0, " red?")).render(("apple",))
+    'Is apple red?'
+    """
+
+    parts: tuple[str | int, ...]
+
+    def render(self, arguments: tuple[str, ...]) -> str:
+        return "".join(p if isinstance(p, str) else arguments[p] for p in self.parts)
+
+
+IDENTITY = Template((0,))
+
+
+@attrs.frozen
+class FunctionSpec:
+    """A function that makes calls, or a prompt- or SQL-defined function of the user.
+
+    ``body``: ``builtin``, ``prompt`` (``template``), ``sql`` (``text`` is the SELECT), ``shell`` (``text`` is the command).
+    ``table`` holds the columns of a table-valued function, else None. ``required`` is how many leading params must be given.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    answer: AnswerType
+    body: str = "builtin"
+    template: Template | None = None
+    text: str | None = None
+    model: str | None = None
+    effort: str | None = None
+    batch: int | str = 1
+    volatility: Volatility = Volatility.IMMUTABLE
+    proxy: str | None = None
+    thresholds: tuple[float, float] | None = None
+    via: str | None = None
+    via_negated: bool = False
+    table: tuple[Param, ...] | None = None
+    aggregate: bool = False
+    description: str = ""
+    required: int | None = None
+
+    def signature(self) -> str:
+        """``name(a TEXT, b TEXT) -> TYPE``, as SHOW FUNCTIONS and errors print it."""
+        need = len(self.params) if self.required is None else self.required
+        args = ", ".join(f"{p.name} {p.type}" for p in self.params[:need])
+        more = ", ".join(f"{p.name} {p.type}" for p in self.params[need:])
+        if more:
+            args += f" [, {more}]" if args else f"[{more}]"
+        out = f"TABLE({', '.join(f'{c.name} {c.type}' for c in self.table)})" if self.table else self.answer.sql
+        return f"{self.name}({args}) -> {out}"
+
+
+@attrs.frozen
+class AgentSpec:
+    """A role that children run under (CREATE AGENT). ``tools`` None means all; ``budget`` bounds each child."""
+
+    name: str
+    model: str = "worker"
+    effort: str | None = None
+    tools: tuple[str, ...] | None = None
+    budget: BudgetLimits | None = None
+    turns: int | None = None
+    prompt: str = ""
+
+
+@attrs.frozen
+class CallSpec:
+    """All of a call but its arguments: with the rendered prompt it decides the answer, so its digest is half of the memo's key."""
+
+    function: str
+    template: Template
+    answer: AnswerType
+    alias: str = "worker"
+    effort: str | None = None
+    max_tokens: int = 1024
+    temperature: float | None = None
+    seed: int | None = None
+    system: str | None = None
+
+    def digest(self) -> str:
+        """SHA-256 (hex) over what can change the reply to a rendered prompt. The alias is not part: the model that answers is keyed apart."""
+        body = [self.answer.kind, self.answer.sql, self.answer.schema, self.effort, self.max_tokens, self.temperature, self.seed, self.system]
+        return hashlib.sha256(json.dumps(body, ensure_ascii=True).encode()).hexdigest()
+
+
+DIMENSIONS = ("calls", "tokens", "dollars", "depth", "wall")
+
+
+@attrs.frozen
+class BudgetLimits:
+    """Upper bounds, each optional. ``calls`` counts every request sent, ``wall`` is in seconds, ``depth`` in levels of child sessions."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+    depth: int | None = None
+    wall: float | None = None
+
+
+@attrs.frozen
+class Usage:
+    """What a statement, session or run has used.
+
+    ``requests``: HTTP requests (or function invocations) sent, retries and repairs included. ``items``: answers obtained by them.
+    ``memo_hits``: answers served from the memo. ``unknown``: answers that could not be read. ``unpriced``: requests without a price.
+    """
+
+    requests: int = 0
+    items: int = 0
+    memo_hits: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    dollars: float = 0.0
+    unpriced: int = 0
+    unknown: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(*(getattr(self, f.name) + getattr(other, f.name) for f in attrs.fields(Usage)))
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@attrs.frozen
+class Price:
+    """Dollars per million tokens; the cache rates default to the input rate."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+    as_of: str = ""
+    source: str = ""
+
+    def dollars(self, input_tokens: int, output_tokens: int, cache_read: int = 0, cache_write: int = 0) -> float:
+        """``input_tokens`` excludes what was read from or written to a prefix cache."""
+        read = self.input if self.cache_read is None else self.cache_read
+        write = self.input if self.cache_write is None else self.cache_write
+        return (input_tokens * self.input + output_tokens * self.output + cache_read * read + cache_write * write) / 1e6

@@ -1,0 +1,190 @@
+"""What happens, as frozen values on one stream. The store's writer, the progress display and embedders subscribe to it.
+
+Times are seconds since the epoch. ``to_dict`` is the JSON form (one line an event in the event file).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Event:
+    at: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"event": type(self).__name__, **attrs.asdict(self)}
+
+
+@attrs.frozen(kw_only=True)
+class RunStarted(Event):
+    run: str
+    task: str
+
+
+@attrs.frozen(kw_only=True)
+class SessionStarted(Event):
+    session: str
+    run: str
+    parent: str | None
+    depth: int
+    role: str
+    task: str
+
+
+@attrs.frozen(kw_only=True)
+class SessionFinished(Event):
+    session: str
+    outcome: str
+    forced: bool
+    turns: int
+    calls: int
+    tokens: int
+    dollars: float
+    error: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class TurnFinished(Event):
+    session: str
+    turn: int
+    reply: str
+    sql: str | None
+    feedback: str
+
+
+@attrs.frozen(kw_only=True)
+class StatementStarted(Event):
+    statement: str
+    session: str | None
+    sql: str
+
+
+@attrs.frozen(kw_only=True)
+class StatementPlanned(Event):
+    statement: str
+    duckdb_sql: str
+    explain: str
+    estimate: str | None = None  # JSON text
+
+
+@attrs.frozen(kw_only=True)
+class StatementFinished(Event):
+    statement: str
+    rows: int
+    calls: int
+    tokens: int
+    dollars: float
+    memo_hits: int
+    unknown: int
+    error: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RunOfStatement(Event):
+    """One run of the fixed point: ``notes`` arguments were missing, ``answered`` of the statement's answers were known at its start."""
+
+    statement: str
+    run: int
+    notes: int
+    answered: int
+    seconds: float
+
+
+@attrs.frozen(kw_only=True)
+class CallStarted(Event):
+    call: str
+    statement: str | None
+    site: str | None
+    alias: str
+    model: str
+
+
+@attrs.frozen(kw_only=True)
+class CallFinished(Event):
+    """One answered (or failed) call: a request with its retries, or a memo hit, or a share of another's request in flight."""
+
+    call: str
+    session: str | None
+    statement: str | None
+    site: str | None
+    alias: str
+    model: str
+    provider: str
+    digest: str
+    batch_size: int
+    attempts: int
+    started_at: float
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    dollars: float | None = None
+    memo_hit: bool = False
+    coalesced: bool = False
+    kind: str = "answer"  # or the kind of unknown
+    error: str | None = None
+    prompt: str | None = None
+    reply: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class RoundFinished(Event):
+    statement: str
+    cte: str
+    round: int
+    delta_rows: int
+    total_rows: int
+
+
+@attrs.frozen(kw_only=True)
+class ToolUsed(Event):
+    statement: str | None
+    tool: str
+    args: str
+    bytes_out: int
+    elapsed_ms: float
+    error: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class BudgetStopped(Event):
+    statement: str | None
+    session: str | None
+    dimension: str
+    limit: float
+    used: float
+
+
+@attrs.frozen(kw_only=True)
+class FinalRecorded(Event):
+    session: str
+    rows: str  # JSON text
+
+
+Sink = Callable[[Event], None]
+
+
+class EventStream:
+    """Fans events out to subscribers, in order of subscription. A subscriber must be quick and must not raise; one that raises is dropped
+    and its error kept in ``failures``."""
+
+    def __init__(self) -> None:
+        self._sinks: list[Sink] = []
+        self.failures: list[BaseException] = []
+
+    def subscribe(self, sink: Sink) -> Callable[[], None]:
+        self._sinks.append(sink)
+        return lambda: self._sinks.remove(sink) if sink in self._sinks else None
+
+    def emit(self, event: Event) -> None:
+        for sink in list(self._sinks):
+            try:
+                sink(event)
+            except Exception as error:
+                self.failures.append(error)
+                if sink in self._sinks:
+                    self._sinks.remove(sink)

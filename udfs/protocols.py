@@ -1,0 +1,126 @@
+"""The seam between dispatch and models: one vendor-neutral request and reply, and the protocol that turns one into the other.
+
+Dispatch (this floor) knows budgets, memo and retries; a handler (``kleene.models``) knows wires, keys and routes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from kleene.planner.specs import Price
+
+
+@attrs.frozen
+class Message:
+    """``role``: user or assistant."""
+
+    role: str
+    text: str
+
+
+@attrs.frozen
+class Options:
+    """What a caller may ask of a model besides the text. ``max_tokens`` bounds the reply, reasoning included."""
+
+    max_tokens: int = 1024
+    effort: str | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    timeout: float = 120.0
+    cache_prefix: bool = True
+
+
+@attrs.frozen
+class Request:
+    """One model request. ``schema`` is a JSON schema as text (None: free text). ``path`` names the asker for a recording:
+    a session path and turn number such as ``root/3`` for a session's turn, None for a statement's call."""
+
+    alias: str
+    messages: tuple[Message, ...]
+    system: str | None = None
+    schema: str | None = None
+    options: Options = Options()
+    model: str = ""
+    path: str | None = None
+
+    @property
+    def prompt(self) -> str:
+        """The last user message's text: for a statement's call, the rendered prompt."""
+        return next((m.text for m in reversed(self.messages) if m.role == "user"), "")
+
+    def bytes_bound(self) -> int:
+        """UTF-8 bytes of all texts: an upper bound of the request's input tokens for byte-level tokenizers, with 64 a message for framing."""
+        texts = [m.text for m in self.messages] + [self.system or "", self.schema or ""]
+        return sum(len(t.encode("utf-8", "replace")) for t in texts) + 64 * (len(self.messages) + 2)
+
+
+@attrs.frozen
+class Reply:
+    """A model's reply. ``stop``: ``end``, ``length`` (cut by max_tokens), ``refusal``, ``other``. Token counts None: not reported.
+
+    ``input_tokens`` excludes cache reads and writes. ``dollars`` is what the provider says it cost, None if it does not say.
+    """
+
+    text: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    dollars: float | None = None
+    stop: str = "end"
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    model: str | None = None
+
+
+class ProviderError(Exception):
+    """A request that brought no reply. Raised by handlers, turned into ``CallFailed`` by dispatch, never seen by users.
+
+    ``kind``: auth, rate_limited, overloaded, network, timeout, bad_request, not_found, context_overflow, quota, malformed, other.
+    ``retryable``: asking again can help. ``retry_after``: seconds the provider asks to wait. ``sent``: the request may have been billed.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        sent: bool = True,
+        hint: str | None = None,
+    ):
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.sent = sent
+        self.hint = hint
+
+
+@attrs.frozen
+class Route:
+    """The model an alias stands for. ``provider``, ``endpoint`` and ``model`` are the memo's key for who answers."""
+
+    alias: str
+    provider: str
+    endpoint: str
+    model: str
+    price: Price | None = None
+    context_window: int | None = None
+    free: bool = False  # a FunctionModel or local model: costs no dollars, so a dollar budget is meaningful without a price
+
+
+class CallHandler(Protocol):
+    """What dispatch is given. One ``send`` is one request: no retry inside (dispatch retries, so that every request is budgeted)."""
+
+    def route(self, alias: str) -> Route:
+        """The model behind an alias. Raises ``ConfigError`` (``NoModel`` where nothing is configured)."""
+        ...
+
+    async def send(self, request: Request, route: Route) -> Reply:
+        """Send one request, on trio. Raises ``ProviderError``; cancellation closes the request's connection."""
+        ...
+
+    async def aclose(self) -> None: ...
