@@ -49,3 +49,15 @@ def one_line(text: str, width: int) -> str:
 def tokens(characters: int) -> int:
     """The rule of thumb by which contexts are described: four characters a token, rounded up."""
     return -(-characters // 4)
+
+
+def middle(text: str, width: int) -> str:
+    """The text, or where it is longer than ``width`` its head and tail with the length between.
+
+    >>> middle("abcdefghijkl", 8)
+    'abcdef …[12 characters]… kl'
+    """
+    if len(text) <= width:
+        return text
+    tail = width // 4
+    return f"{text[: width - tail]} …[{len(text):,} characters]… {text[len(text) - tail :]}"

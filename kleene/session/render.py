@@ -1,0 +1,148 @@
+"""Writes results, errors and the footer for a model: exact, compact, and the same text for the same outcome.
+
+A table is a header (`name TYPE | name TYPE`), one line a row and the count of rows. Twenty rows are shown; a cell has 200 characters, or more where
+few rows leave room: the cells of a column share 20 x 200. Rows too wide to read as lines are written as records, a line a column.
+"""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from kleene.planner.errors import KleeneError, caret, number
+from kleene.planner.specs import BudgetLimits, Usage
+from kleene.session.text import count, middle, one_line
+from kleene.session.values import cell, is_cut, literal
+from kleene.session.world import Outcome
+
+
+@attrs.frozen
+class Limits:
+    """How much of a result is shown: rows, characters a cell, and characters of the whole table. ``line`` is the widest row of the line form."""
+
+    rows: int = 20
+    cell: int = 200
+    table: int = 12_000
+    line: int = 480
+
+    def width(self, rows: int) -> int:
+        """Characters for each cell when ``rows`` rows are shown."""
+        return max(self.cell, self.rows * self.cell // max(1, rows))
+
+
+SHORT = Limits(rows=3, cell=100, table=1_000)
+"""For the later results of a turn that has shown a great deal already."""
+
+
+def outcome(result: Outcome, limits: Limits = Limits()) -> str:
+    """A statement's outcome: its message or its rows, what its calls cost, and its warnings."""
+    lines = _rows(result, limits) if result.columns else [middle(result.message or "done", limits.table)]
+    if result.usage.requests or result.usage.memo_hits:
+        lines.append(spent(result.usage))
+    lines.extend(f"warning: {one_line(w, 300)}" for w in result.warnings)
+    return "\n".join(lines)
+
+
+def spent(usage: Usage) -> str:
+    """What a statement's calls cost, on one line.
+
+    >>> spent(Usage(requests=3, memo_hits=2, input_tokens=1200, output_tokens=4, dollars=0.0012))
+    '3 calls, 2 from memo, 1,204 tokens, $0.0012'
+    """
+    parts = [count(usage.requests, "call")]
+    if usage.memo_hits:
+        parts.append(f"{usage.memo_hits:,} from memo")
+    parts.append(count(usage.tokens, "token"))
+    parts.append("unpriced" if usage.unpriced and not usage.dollars else f"${number(usage.dollars)}")
+    return ", ".join(parts)
+
+
+def footer(turn: int, max_turns: int, usage: Usage, remaining: BudgetLimits) -> str:
+    """Where the session stands: turn, calls, tokens and dollars, each used/limit where there is a limit.
+
+    Time is left out: the same run gives the same text.
+    """
+    calls = _against(usage.requests, remaining.calls, "call")
+    if usage.memo_hits:
+        calls += f" (and {usage.memo_hits:,} from memo)"
+    dollars = f"${number(round(usage.dollars, 6))}"
+    if remaining.dollars is not None:
+        dollars += f"/${number(round(usage.dollars + remaining.dollars, 6))}"
+    return " · ".join([f"turn {turn}/{max_turns}", calls, _against(usage.tokens, remaining.tokens, "token"), dollars])
+
+
+def error(problem: KleeneError, source: str | None = None) -> str:
+    """An error in one to four lines: what, where (a line and carets, if the place is known), and what works instead.
+
+    ``source`` is the text the span points into where the error does not carry it.
+    """
+    lines = [f"error: {one_line(problem.message, 800)}"]
+    text = problem.source if problem.source is not None else source
+    if problem.span is not None and text is not None:
+        lines.extend(caret(text, problem.span))
+    if problem.hint:
+        lines.append(f"hint: {one_line(problem.hint, 500)}")
+    return "\n".join(lines)
+
+
+def _against(used: int, left: int | None, noun: str) -> str:
+    return count(used, noun) if left is None else f"{used:,}/{used + max(0, left):,} {noun}s"
+
+
+def _rows(result: Outcome, limits: Limits) -> list[str]:
+    shown = result.rows[: limits.rows]
+    lines: list[str] = []
+    while True:
+        width = limits.width(min(len(shown), result.row_count or len(shown)))
+        lines = _lines(result, shown, width, limits)
+        if len(shown) <= 1 or sum(len(line) + 1 for line in lines) <= limits.table:
+            break
+        shown = shown[: max(1, len(shown) * 3 // 4)]
+        # Fewer rows must not mean wider cells here: the table is already too large.
+        limits = attrs.evolve(limits, rows=len(shown))
+    lines.extend(_rest(result, len(shown)))
+    lines.extend(_cut_note(result, shown, width))
+    return lines
+
+
+def _lines(result: Outcome, shown: list[tuple[object, ...]], width: int, limits: Limits) -> list[str]:
+    header = " | ".join(f"{_name(n)} {t}" for n, t in zip(result.columns, result.types, strict=True))
+    table = [[cell(v, t, width=width) for v, t in zip(row, result.types, strict=True)] for row in shown]
+    lines = [" | ".join(row) for row in table]
+    if len(result.columns) == 1 or max(map(len, lines), default=0) <= limits.line:
+        return [header, *lines]
+    names = [_name(n) for n in result.columns]
+    records = [header]
+    for position, row in enumerate(table, 1):
+        records.append(f"[row {position}]")
+        records.extend(f"{name}: {value}" for name, value in zip(names, row, strict=True))
+    return records
+
+
+def _rest(result: Outcome, shown: int) -> list[str]:
+    more = result.row_count - shown
+    if more <= 0:
+        return [count(result.row_count, "row")]
+    way = f"add ORDER BY ... LIMIT {shown} OFFSET {shown}, or aggregate"
+    return [f"... {more:,} more {'row' if more == 1 else 'rows'} ({result.row_count:,} in all): {way}"]
+
+
+def _cut_note(result: Outcome, shown: list[tuple[object, ...]], width: int) -> list[str]:
+    cut = [i for i in range(len(result.columns)) if any(is_cut(row[i], width=width) for row in shown)]
+    if not cut:
+        return []
+    whole = Limits().width(1)
+    texts = [result.columns[i] for i in cut if result.types[i].upper() == "VARCHAR"]
+    begin = whole + 1 if len(shown) == 1 and width >= whole else 1
+    piece = f"substr({_identifier(texts[0])}, {begin}, {whole}) of one row" if texts else "a part of one"
+    return [f"cut cells: fewer rows show more of each; {piece} shows {whole:,} characters"]
+
+
+def _identifier(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else '"' + name.replace('"', '""') + '"'
+
+
+def _name(name: str) -> str:
+    """A column's name as a header shows it: line ends escaped, long expressions cut."""
+    return one_line(literal(name) if "\n" in name else name, 80)

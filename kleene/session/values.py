@@ -1,0 +1,116 @@
+"""Writes one DuckDB value as a model reads it: exact, on one line, and never two values alike.
+
+Numbers are not rounded. A text that can be read as nothing else stands bare; any other is an SQL literal: '' and 'NULL' are texts, NULL is not,
+and a text with line ends or other control characters is written E'...' with escapes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+import struct
+from decimal import Decimal
+from typing import Any
+
+from kleene.session.text import middle
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+# A bare text that would read as another value: NULL, or the whole of a quoted literal.
+_AMBIGUOUS = re.compile(r"\A(?:NULL|\s.*|.*\s|[eE]?'.*)\Z", re.DOTALL)
+
+
+def cell(value: Any, type_name: str = "", *, width: int = 200) -> str:
+    """One value, at most about ``width`` characters of it. A longer text keeps its head and its tail, and says how long it is."""
+    if isinstance(value, str):
+        return _cut_text(value, width) if len(value) > width else literal(value)
+    text = plain(value, type_name)
+    return middle(text, width)
+
+
+def is_cut(value: Any, *, width: int) -> bool:
+    """True when ``cell`` would leave out a part of the value."""
+    return len(value if isinstance(value, str) else plain(value)) > width
+
+
+def literal(text: str) -> str:
+    """A text, bare where that is unambiguous.
+
+    >>> [literal(t) for t in ("it's", "", "NULL", "a\\nb", "a | b")]
+    ["it's", "''", "'NULL'", "E'a\\\\nb'", "'a | b'"]
+    """
+    if _CONTROL.search(text):
+        return f"E'{_escape(text)}'"
+    if not text or " | " in text or _AMBIGUOUS.match(text):
+        return _quote(text)
+    return text
+
+
+def plain(value: Any, type_name: str = "") -> str:
+    """A value that is not a top-level text, in full, in DuckDB's own spelling where it has one."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float(value, single=type_name.upper() in ("FLOAT", "REAL", "FLOAT4"))
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, dt.datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return "".join(chr(b) if 32 <= b < 127 and b not in (39, 92) else f"\\x{b:02X}" for b in bytes(value))
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_nested(k)}: {_nested(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, tuple) and hasattr(value, "nanoseconds"):
+        return _interval(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_nested(v) for v in value) + "]"
+    return str(value)
+
+
+def _nested(value: Any) -> str:
+    """Texts inside lists and structs are always quoted, as their commas and braces would else be read as structure."""
+    if isinstance(value, str):
+        return f"E'{_escape(value)}'" if _CONTROL.search(value) else _quote(value)
+    return plain(value)
+
+
+def _interval(value: Any) -> str:
+    """Arrow's interval of months, days and nanoseconds, each part kept apart: a month is not 30 days."""
+    seconds, nanos = divmod(abs(value.nanoseconds), 1_000_000_000)
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{nanos // 1000:06}" if nanos else "")
+    parts = [f"{n} {unit}" if n in (1, -1) else f"{n} {unit}s" for n, unit in ((value.months, "month"), (value.days, "day")) if n]
+    if value.nanoseconds or not parts:
+        parts.append(("-" if value.nanoseconds < 0 else "") + clock)
+    return " ".join(parts)
+
+
+def _float(value: float, *, single: bool) -> str:
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if single:  # the shortest digits that give this 32-bit float again: 0.1, not 0.10000000149011612
+        return next(d for p in (6, 7, 8, 9) if struct.pack("f", float(d := f"{value:.{p}g}")) == struct.pack("f", value))
+    return repr(value)
+
+
+def _cut_text(text: str, width: int) -> str:
+    tail = width // 4
+    head, end = text[: width - tail], text[len(text) - tail :]
+    escaped = _CONTROL.search(head + end) is not None
+    first, last = (f"E'{_escape(t)}'" if escaped else t for t in (head, end))
+    return f"{first} …[{len(text):,} characters]… {last}"
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _escape(text: str) -> str:
+    doubled = text.replace("\\", "\\\\").replace("'", "''")
+    return _CONTROL.sub(lambda m: _ESCAPES.get(m[0]) or f"\\x{ord(m[0]):02x}", doubled)

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from kleene.planner.errors import KleeneError, ParseError, PlanError
+from kleene.planner.specs import BudgetLimits, Span, Usage
+from kleene.session import render
+from kleene.session.world import Outcome
+
+
+def table(rows: list[tuple[object, ...]], *columns: str, row_count: int | None = None, types: tuple[str, ...] | None = None) -> Outcome:
+    kinds = types or ("VARCHAR",) * len(columns)
+    return Outcome(columns=columns, types=kinds, rows=rows, row_count=len(rows) if row_count is None else row_count)
+
+
+def test_a_small_result_is_a_header_lines_and_a_count() -> None:
+    result = table([(1, "It was the best\nof times", None), (2, "", 0.1)], "ordinal", "text", "score", types=("BIGINT", "VARCHAR", "DOUBLE"))
+    assert render.outcome(result) == (
+        "ordinal BIGINT | text VARCHAR | score DOUBLE\n1 | E'It was the best\\nof times' | NULL\n2 | '' | 0.1\n2 rows"
+    )
+
+
+def test_an_empty_result_shows_its_columns() -> None:
+    assert render.outcome(table([], "a", types=("INTEGER",))) == "a INTEGER\n0 rows"
+
+
+def test_twenty_rows_are_shown_and_the_way_to_the_rest() -> None:
+    result = table([(i,) for i in range(25)], "n", row_count=1000, types=("BIGINT",))
+    lines = render.outcome(result).split("\n")
+    assert lines[:2] == ["n BIGINT", "0"]
+    assert len(lines) == 22
+    assert lines[-1] == "... 980 more rows (1,000 in all): add ORDER BY ... LIMIT 20 OFFSET 20, or aggregate"
+
+
+def test_one_row_too_many_is_named_in_the_singular() -> None:
+    assert render.outcome(table([("x",)] * 21, "n")).endswith("... 1 more row (21 in all): add ORDER BY ... LIMIT 20 OFFSET 20, or aggregate")
+
+
+def test_a_long_cell_is_cut_in_the_middle() -> None:
+    result = table([("a" * 3000 + "z" * 3000,)], "text")
+    head, note = render.outcome(result).rsplit("\n", 1)
+    assert head == f"text VARCHAR\n{'a' * 3000} …[6,000 characters]… {'z' * 1000}\n1 row"
+    assert note == "cut cells: fewer rows show more of each; substr(text, 4001, 4000) of one row shows 4,000 characters"
+
+
+def test_cells_have_two_hundred_characters_in_a_full_table() -> None:
+    result = table([("b" * 300, i) for i in range(20)], "Some text", "n", types=("VARCHAR", "BIGINT"))
+    lines = render.outcome(result).split("\n")
+    assert lines[1] == f"{'b' * 150} …[300 characters]… {'b' * 50} | 0"
+    assert lines[-2:] == [
+        "20 rows",
+        'cut cells: fewer rows show more of each; substr("Some text", 1, 4000) of one row shows 4,000 characters',
+    ]
+
+
+def test_a_cut_list_names_no_substr() -> None:
+    result = table([(list(range(2000)),)], "l", types=("INTEGER[]",))
+    assert render.outcome(result).endswith("\n1 row\ncut cells: fewer rows show more of each; a part of one shows 4,000 characters")
+
+
+def test_wide_rows_become_records() -> None:
+    result = table([("x" * 300, "y" * 300, None), ("a", "b", "c")], "one", "two", "three")
+    assert render.outcome(result) == (
+        "one VARCHAR | two VARCHAR | three VARCHAR\n"
+        f"[row 1]\none: {'x' * 300}\ntwo: {'y' * 300}\nthree: NULL\n"
+        "[row 2]\none: a\ntwo: b\nthree: c\n2 rows"
+    )
+
+
+def test_a_very_wide_table_shows_fewer_rows() -> None:
+    result = table([tuple("w" * 200 for _ in range(30)) for _ in range(20)], *(f"c{i}" for i in range(30)))
+    text = render.outcome(result)
+    assert len(text) < 13_000
+    assert text.endswith("... 19 more rows (20 in all): add ORDER BY ... LIMIT 1 OFFSET 1, or aggregate")
+
+
+def test_calls_and_warnings_follow_the_rows() -> None:
+    result = Outcome(
+        columns=("b",),
+        types=("BOOLEAN",),
+        rows=[(True,)],
+        row_count=1,
+        usage=Usage(requests=1, memo_hits=2, input_tokens=1200, output_tokens=34, dollars=0.00125),
+        warnings=("1 answer could not be read\n(unknown: NULL)",),
+    )
+    assert render.outcome(result) == (
+        "b BOOLEAN\ntrue\n1 row\n1 call, 2 from memo, 1,234 tokens, $0.00125\nwarning: 1 answer could not be read (unknown: NULL)"
+    )
+
+
+def test_unpriced_calls_are_not_said_to_be_free() -> None:
+    assert render.spent(Usage(requests=2, unpriced=2, input_tokens=10)) == "2 calls, 10 tokens, unpriced"
+
+
+def test_a_statement_without_rows_shows_its_message() -> None:
+    assert render.outcome(Outcome(message="created function f(x TEXT) -> BOOLEAN")) == "created function f(x TEXT) -> BOOLEAN"
+    assert render.outcome(Outcome()) == "done"
+
+
+def test_an_error_shows_what_where_and_what_works() -> None:
+    source = "SELECT 1;\nSELECT llm_boool(text) FROM ctx"
+    problem = PlanError(
+        "no function llm_boool\nhere", hint="did you mean llm_bool(prompt TEXT)?", span=Span.at(source, 17, 26), source=source
+    )
+    assert render.error(problem) == (
+        "error: no function llm_boool here\n"
+        "line 2: SELECT llm_boool(text) FROM ctx\n"
+        "               ^^^^^^^^^\n"
+        "hint: did you mean llm_bool(prompt TEXT)?"
+    )
+
+
+def test_an_error_without_its_source_points_into_the_given_one() -> None:
+    problem = ParseError("expected an expression", span=Span(7, 8))
+    assert render.error(problem, "SELECT )") == "error: expected an expression\nline 1: SELECT )\n               ^"
+    assert render.error(problem) == "error: expected an expression"
+
+
+def test_a_long_error_is_cut() -> None:
+    text = render.error(KleeneError("x" * 2000, hint="y" * 2000))
+    assert text == f"error: {'x' * 799}…\nhint: {'y' * 499}…"
+
+
+def test_the_footer_shows_used_and_limit() -> None:
+    usage = Usage(requests=12, memo_hits=3, input_tokens=15_000, output_tokens=204, dollars=0.0312)
+    limited = BudgetLimits(calls=188, tokens=84_796, dollars=0.9688, wall=12.5)
+    assert render.footer(3, 30, usage, limited) == "turn 3/30 · 12/200 calls (and 3 from memo) · 15,204/100,000 tokens · $0.0312/$1"
+    assert render.footer(1, 30, Usage(requests=1), BudgetLimits()) == "turn 1/30 · 1 call · 0 tokens · $0"
+
+
+def test_short_limits_show_three_rows() -> None:
+    text = render.outcome(table([("x" * 500,)] * 10, "t"), render.SHORT)
+    assert text.split("\n")[-2] == "... 7 more rows (10 in all): add ORDER BY ... LIMIT 3 OFFSET 3, or aggregate"
+    assert len(text) < 700
