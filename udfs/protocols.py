@@ -77,7 +77,9 @@ class ProviderError(Exception):
     """A request that brought no reply. Raised by handlers, turned into ``CallFailed`` by dispatch, never seen by users.
 
     ``kind``: auth, rate_limited, overloaded, network, timeout, bad_request, not_found, context_overflow, quota, malformed, other.
-    ``retryable``: asking again can help. ``retry_after``: seconds the provider asks to wait. ``sent``: the request may have been billed.
+    ``retryable``: asking again can help. ``retry_after``: seconds the provider asks to wait. ``sent``: a request left this process, and
+    counts as one. ``billed``: its tokens may be charged; False where the provider refused it before working on it. ``reroute``: another
+    candidate of the alias is ready, so that asking ``route`` again and sending there can help where asking this one cannot.
     """
 
     def __init__(
@@ -88,9 +90,13 @@ class ProviderError(Exception):
         retryable: bool = False,
         retry_after: float | None = None,
         sent: bool = True,
+        billed: bool | None = None,
+        reroute: bool = False,
         hint: str | None = None,
     ):
         super().__init__(message)
+        self.billed = sent if billed is None else billed
+        self.reroute = reroute
         self.kind = kind
         self.message = message
         self.retryable = retryable
@@ -109,7 +115,9 @@ class Route:
     model: str
     price: Price | None = None
     context_window: int | None = None
-    free: bool = False  # a FunctionModel or local model: costs no dollars, so a dollar budget is meaningful without a price
+    free: bool = (
+        False  # a FunctionModel or local model: costs no dollars, so a dollar budget is meaningful without a price
+    )
 
 
 class CallHandler(Protocol):
