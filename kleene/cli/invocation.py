@@ -1,0 +1,174 @@
+"""One call of the program: its arguments, its streams and the way to an engine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from kleene.cli.exits import UsageError
+from kleene.cli.formats import SCREEN_ROWS, write_rows
+from kleene.cli.rows import Relation
+from kleene.cli.table import Limits
+from kleene.cli.terminal import Terminal
+from kleene.planner.errors import ConfigError, NoModel
+
+if TYPE_CHECKING:
+    from kleene.planner.specs import BudgetLimits, Usage
+
+
+class ResultLike(Relation, Protocol):
+    """``message`` is what a statement without rows says."""
+
+    @property
+    def usage(self) -> Usage: ...
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+    @property
+    def message(self) -> str | None: ...
+
+
+class PlanLike(Protocol):
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def duckdb_sql(self) -> str: ...
+
+    @property
+    def estimate(self) -> Any: ...
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+class RunLike(Protocol):
+    @property
+    def answer(self) -> ResultLike | None: ...
+
+    @property
+    def outcome(self) -> str: ...
+
+    @property
+    def forced(self) -> bool: ...
+
+    @property
+    def usage(self) -> Usage: ...
+
+    @property
+    def run_id(self) -> str: ...
+
+
+class EngineLike(Protocol):
+    """What the commands need of an engine; ``kleene.connect`` gives one."""
+
+    def sql(self, text: str) -> ResultLike: ...
+
+    def explain(self, text: str) -> PlanLike: ...
+
+    def run(self, task: str, **options: Any) -> RunLike: ...
+
+    def cancel(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[..., EngineLike]
+
+
+@attrs.frozen
+class Invocation:
+    args: argparse.Namespace
+    terminal: Terminal
+    connect: Connect | None = None
+
+    @property
+    def store(self) -> Path:
+        """Where the store is: the path itself, or for the default the place in the workspace."""
+        return Path(self.args.store) if self.args.store else Path(self.args.workspace) / ".kleene" / "run.duckdb"
+
+    @property
+    def budget(self) -> BudgetLimits | None:
+        """What ``--budget-*`` say, or None where none was given."""
+        from kleene.planner.specs import BudgetLimits
+
+        args = self.args
+        limits = BudgetLimits(
+            calls=args.budget_calls, tokens=args.budget_tokens, dollars=args.budget_dollars, wall=args.budget_wall
+        )
+        return None if limits == BudgetLimits() else limits
+
+    def models(self) -> object | None:
+        """What ``--model`` and ``--model-script`` ask for, or None: the configuration decides."""
+        from kleene.cli.model_script import load_model
+
+        script = load_model(self.args.model_script) if self.args.model_script else None
+        return models_of(self.args.model or [], script)
+
+    def open(self, path: str = ":memory:", **options: Any) -> EngineLike:
+        """An engine on a database. Whatever is wrong with the configuration is a ``UsageError``; a missing model is not looked for here."""
+        connect = self.connect
+        if connect is None:
+            from kleene.engine import connect as connect_engine
+
+            connect = connect_engine
+        args = self.args
+        given = {
+            "budget": self.budget,
+            "config": args.config,
+            "record": args.record,
+            "replay": args.replay,
+            "replay_strict": args.replay_strict,
+            "lock_wait": args.lock_wait,
+            **options,
+        }
+        try:
+            return connect(
+                path,
+                store=str(self.store),
+                models=self.models(),
+                workspace=args.workspace,
+                **{name: value for name, value in given.items() if value},
+            )
+        except NoModel:
+            raise
+        except ConfigError as error:
+            raise UsageError(error.message, hint=error.hint) from error
+
+    def write(self, relation: Relation) -> None:
+        """Print rows on stdout in the format that was asked for: a table on a terminal, JSON lines elsewhere."""
+        terminal = self.terminal
+        format_ = self.args.format or ("table" if terminal.shows_tables else "jsonl")
+        limits = Limits(terminal.width, SCREEN_ROWS, terminal.color) if terminal.shows_tables else Limits()
+        write_rows(relation, format_, terminal.out, limits)
+        terminal.out.flush()
+
+
+STANDARD_ALIASES = ("root", "worker", "proxy", "judge")
+
+
+def models_of(named: Sequence[str], script: object | None = None) -> object | None:
+    """``[ALIAS=]MODEL`` arguments as ``models=`` takes them: a model without an alias answers for all that are not named.
+
+    Several models of one alias are tried in order. A model of a script stands for the one without an alias.
+
+    >>> models_of(["openai:m"]), models_of(["root=openai:m", "root=local"])
+    ('openai:m', {'root': ['openai:m', 'local']})
+    """
+    general: list[object] = [] if script is None else [script]
+    aliases: dict[str, list[object]] = {}
+    for argument in named:
+        alias, equals, model = argument.partition("=")
+        if equals and alias.isidentifier():
+            aliases.setdefault(alias, []).append(model)
+        else:
+            general.append(argument)
+    if not aliases and len(general) <= 1:
+        return general[0] if general else None
+    if general:
+        aliases = {**dict.fromkeys(STANDARD_ALIASES, general), **aliases}
+    return {alias: models[0] if len(models) == 1 else models for alias, models in aliases.items()}

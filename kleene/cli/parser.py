@@ -1,0 +1,96 @@
+"""The command line as argparse sees it: one parser, one sub-parser a command, the global options on both."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Sequence
+
+from kleene import __version__
+from kleene.cli import explain, memo, models, run, runs, sql, trace
+from kleene.cli.command import Command
+from kleene.cli.options import add_global_options
+
+PROGRAM = "python -m kleene"
+COMMANDS: tuple[Command, ...] = (
+    run.COMMAND,
+    sql.COMMAND,
+    explain.COMMAND,
+    trace.COMMAND,
+    runs.COMMAND,
+    memo.COMMAND,
+    models.COMMAND,
+)
+
+DESCRIPTION = """\
+SQL for model calls, run by DuckDB. A statement asks a model where it needs an answer: each distinct question once,
+within a budget that is never exceeded, and every answer that was paid for is kept."""
+
+EXAMPLES = """\
+# ask a model about each row of a file
+python -m kleene sql "SELECT body FROM 'mails.csv' WHERE llm_bool('Is this a complaint? ' || body)"
+
+# what would it cost? (no call is made)
+python -m kleene explain "SELECT llm('Sum up in five words: ' || body) FROM 'mails.csv'"
+
+# let a model answer a question about a long document by writing SQL
+python -m kleene run "Which party bears the cost of recall?" --context contract.txt --budget-dollars 0.50
+
+# no key at hand? a Python function can be the model, and a recording can be replayed
+python -m kleene sql "SELECT llm('hello')" --model-script my_model.py:answer"""
+
+EXITS = """\
+exit codes:
+  0 done · 1 failed, turns exhausted or a forced answer · 2 usage or configuration · 3 refused or out of budget
+  4 no model configured · 5 store locked by another process · 130 interrupted"""
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps descriptions and examples as they were written, at one width, so that the generated page is the same everywhere."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=32, width=118)
+
+
+class Parser(argparse.ArgumentParser):
+    def __init__(self, **options: object):
+        super().__init__(formatter_class=HelpFormatter, allow_abbrev=False, **options)  # type: ignore[arg-type]
+        if hasattr(self, "color"):
+            self.color = False  # Python 3.14 colours help; the page generated from it has none
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog=PROGRAM,
+        usage="%(prog)s [OPTIONS] COMMAND ...",
+        description=DESCRIPTION,
+        epilog=f"examples:\n{textwrap.indent(EXAMPLES, '  ')}\n\n{EXITS}\n\n{PROGRAM} COMMAND --help says more about one command.",
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"kleene {__version__}", help="print the version and exit"
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
+    for command in COMMANDS:
+        sub = commands.add_parser(
+            command.name,
+            prog=f"{PROGRAM} {command.name}",
+            help=command.summary,
+            usage=f"%(prog)s {command.usage}".rstrip(),
+            description=command.description,
+            epilog=f"examples:\n{textwrap.indent(command.examples, '  ')}\n\nOptions of every command: {PROGRAM} --help",
+        )
+        command.add_arguments(sub)
+        add_global_options(sub, of_command=True)
+    add_global_options(parser, of_command=False)
+    return parser
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse a command line. Exits like argparse: 0 after help and version, 2 with a usage line on stderr."""
+    args = build_parser().parse_args(argv)
+    args.model = [*(args.model or []), *getattr(args, "more_model", [])]
+    return args
+
+
+def command_named(name: str) -> Command:
+    return next(command for command in COMMANDS if command.name == name)

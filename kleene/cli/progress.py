@@ -1,0 +1,146 @@
+"""What is going on, on one line of the terminal: calls done of those known so far, memo hits, tokens, dollars, time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kleene.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from kleene.udfs.events import BudgetStopped, CallFinished, Event, RunOfStatement, TurnFinished
+
+REFRESH_PER_S = 8
+QUIET_S = 0.4  # a statement that is done sooner shows nothing
+
+
+class Tally:
+    """Counts what events tell. Events come from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.started_at = time.monotonic()
+        self.notes: deque[str] = deque()  # text to be printed above the line, in order
+        self.turn = 0
+        self.known = self.answered = self.memo_hits = self.tokens = self.unknown = self.failed = 0
+        self.dollars = 0.0
+        self.stopped = ""
+
+    def __call__(self, event: Event) -> None:
+        """Take an event. Kinds that say nothing about progress are passed over."""
+        handle = getattr(self, f"on_{type(event).__name__}", None)
+        if handle is not None:
+            with self._lock:
+                handle(event)
+
+    def on_RunOfStatement(self, event: RunOfStatement) -> None:
+        self.known = max(self.known, self.answered + event.notes)
+
+    def on_CallFinished(self, event: CallFinished) -> None:
+        self.answered += 1
+        self.known = max(self.known, self.answered)
+        self.unknown += event.error is None and event.kind != "answer"
+        if event.memo_hit:
+            self.memo_hits += 1
+            return
+        self.failed += event.error is not None
+        self.tokens += event.input_tokens + event.output_tokens
+        self.dollars += event.dollars or 0.0
+
+    def on_TurnFinished(self, event: TurnFinished) -> None:
+        self.turn = max(self.turn, event.turn)
+
+    def on_BudgetStopped(self, event: BudgetStopped) -> None:
+        self.stopped = event.dimension
+
+    def line(self, now: float) -> str:
+        """The state in words, without what is nil.
+
+        >>> tally = Tally()
+        >>> tally.known, tally.answered, tally.memo_hits, tally.tokens, tally.dollars = 500, 120, 20, 34_100, 0.1234
+        >>> tally.line(tally.started_at + 8)
+        '120 of 500 calls · 20 from the memo · 34.1k tokens · $0.1234 · 8 s'
+        """
+        with self._lock:
+            parts = [f"turn {self.turn + 1}"] if self.turn else []
+            if self.known:
+                parts.append(f"{self.answered:,} of {self.known:,} calls")
+            if self.memo_hits:
+                parts.append(f"{self.memo_hits:,} from the memo")
+            if self.unknown:
+                parts.append(f"{self.unknown:,} unknown")
+            if self.failed:
+                parts.append(f"{self.failed:,} failed")
+            if self.tokens:
+                parts.append(f"{thousands(self.tokens)} tokens")
+            if self.dollars:
+                parts.append(f"${self.dollars:.4f}")
+            if self.stopped:
+                parts.append(f"out of {self.stopped}")
+            parts.append(f"{max(0.0, now - self.started_at):.0f} s")
+        return " · ".join(parts)
+
+
+def thousands(count: int) -> str:
+    """
+    >>> thousands(999), thousands(34_100), thousands(2_500_000)
+    ('999', '34.1k', '2.5M')
+    """
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1e3:.1f}k" if count < 1e6 else f"{count / 1e6:.1f}M"
+
+
+@contextmanager
+def shown(tally: Tally, terminal: Terminal) -> Iterator[None]:
+    """Keep the tally's line on the terminal while the block runs, and take it away afterwards. Elsewhere nothing is written."""
+    tally.started_at = time.monotonic()
+    if not terminal.shows_progress:
+        yield
+        return
+    done = threading.Event()
+    painter = threading.Thread(target=paint, args=(tally, terminal, done), name="kleene-progress", daemon=True)
+    painter.start()
+    try:
+        yield
+    finally:
+        done.set()
+        painter.join(timeout=2)
+        while tally.notes:
+            terminal.say(tally.notes.popleft())
+
+
+def paint(tally: Tally, terminal: Terminal, done: threading.Event) -> None:
+    if done.wait(QUIET_S):
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
+    from rich.text import Text
+
+    spinner = Spinner("dots", text=text_of(tally))
+    console = Console(file=terminal.err, no_color=bool(terminal.environ.get("NO_COLOR")))
+    with Live(
+        spinner,
+        console=console,
+        transient=True,
+        refresh_per_second=REFRESH_PER_S,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    ):
+        while not done.wait(1 / REFRESH_PER_S):
+            while tally.notes:
+                console.print(Text(tally.notes.popleft()), highlight=False)
+            spinner.update(text=text_of(tally))
+
+
+def text_of(tally: Tally) -> Text:
+    from rich.text import Text
+
+    return Text(tally.line(time.monotonic()), no_wrap=True, overflow="ellipsis")

@@ -1,0 +1,142 @@
+"""``run``: a model answers a task by writing SQL, turn after turn."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from kleene.cli.command import Command
+from kleene.cli.options import count
+
+if TYPE_CHECKING:
+    from kleene.cli.invocation import Invocation, RunLike
+
+DEFAULT_TURNS = 30
+DEFAULT_DEPTH = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("task", metavar="TASK", help="what is to be answered; @FILE reads a file, - reads stdin")
+    add(
+        "--context",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a text the model reads as the table ctx; may be repeated",
+    )
+    add(
+        "--data",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="Parquet, CSV, JSON or DuckDB: tables the model may query; may be repeated",
+    )
+    add(
+        "--max-turns",
+        metavar="N",
+        type=count,
+        default=DEFAULT_TURNS,
+        help=f"turns before the run ends (default: {DEFAULT_TURNS})",
+    )
+    add(
+        "--max-depth",
+        metavar="N",
+        type=count,
+        default=DEFAULT_DEPTH,
+        help=f"levels of child sessions, 0 for none (default: {DEFAULT_DEPTH})",
+    )
+    add("--check", metavar="CMD", help="a shell command that must succeed before an answer is taken")
+    add(
+        "--approve",
+        metavar="effects",
+        choices=("effects",),
+        help="ask before each effect on the world outside the session",
+    )
+
+
+def execute(inv: Invocation) -> int:
+    from kleene.cli.exits import exit_of_run
+    from kleene.cli.progress import Tally, shown
+    from kleene.cli.report import unknown_exit
+    from kleene.cli.session import engine_of
+    from kleene.cli.texts import read_text
+    from kleene.cli.turns import Turns
+
+    args, terminal = inv.args, inv.terminal
+    task = read_text(args.task, terminal.stdin)
+    tally = Tally()
+    turns = Turns(tally, terminal)
+    with engine_of(inv, on_event=turns, **({"approve": approver(inv)} if args.approve else {})) as engine:
+        with shown(tally, terminal):
+            done = engine.run(
+                task,
+                context=args.context or None,
+                data=args.data or None,
+                max_turns=args.max_turns,
+                check=args.check,
+                **({"max_depth": args.max_depth} if args.max_depth != DEFAULT_DEPTH else {}),
+            )
+        if done.answer is not None and done.answer.message is None:
+            inv.write(done.answer)
+        say_how_it_ended(done, inv)
+        return exit_of_run(done.outcome, forced=done.forced) or unknown_exit(done.usage, inv)
+
+
+def approver(inv: Invocation) -> object:
+    """The question that is asked before an effect. Where nobody can be asked the answer is no."""
+
+    def approve(effect: object) -> bool:
+        if not inv.terminal.can_ask:
+            inv.terminal.say(f"warning: not approved, nobody can be asked: {effect}")
+            return False
+        return inv.terminal.ask(f"Allow {effect}?")
+
+    return approve
+
+
+OUTCOMES = {
+    "turns_exhausted": ("the turns ran out before an answer", "raise --max-turns"),
+    "budget_exhausted": ("the budget ran out before an answer", "raise --budget-dollars or --budget-calls"),
+    "failed": ("the run failed", None),
+    "cancelled": ("cancelled", None),
+}
+
+
+def say_how_it_ended(run: RunLike, inv: Invocation) -> None:
+    from kleene.cli.report import usage_line
+
+    terminal = inv.terminal
+    if run.outcome in OUTCOMES:
+        found, todo = OUTCOMES[run.outcome]
+        reason = getattr(run, "error", None)
+        terminal.error(f"error: {found}{f': {reason}' if reason else ''}" + (f"\nhint: {todo}" if todo else ""))
+    if run.forced:
+        terminal.error("error: the answer was forced: it was asked for after the run had ended")
+    usage = usage_line(run.usage)
+    terminal.say(f"run {run.run_id}" + (f" · {usage}" if usage else ""))
+
+
+COMMAND = Command(
+    name="run",
+    summary="a model answers a task by writing SQL, turn after turn",
+    usage="TASK [--context FILE]... [--data FILE]... [OPTIONS]",
+    description="""\
+Give a model a task and data; it explores them with SQL, asks other models row by row where it must, and ends with a
+relation, which is printed. A text given with --context is the table ctx(ordinal, text), however long it is. The model
+works in a database of its own: it can neither reach yours nor raise its budget. Without a budget a run has $1.""",
+    examples="""\
+# a question about a long document
+python -m kleene run "Which party bears the cost of recall?" --context contract.txt --budget-dollars 0.50
+
+# tables beside the text, and the answer as JSON
+python -m kleene run "Which five customers complain most, and about what?" --data mails.parquet --format json
+
+# an answer that must pass a check
+python -m kleene run @task.md --context notes.md --check "pytest -q"
+
+# the same run again from a recording, without a network
+python -m kleene run @task.md --context notes.md --replay run.jsonl""",
+    add_arguments=add_arguments,
+    execute=execute,
+)

@@ -1,0 +1,45 @@
+"""A run as it goes: on a terminal each turn's SQL and the head of what came back; the tally gets every event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kleene.cli.progress import Tally
+from kleene.cli.table import visible
+from kleene.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from kleene.udfs.events import Event, TurnFinished
+
+FEEDBACK_LINES = 8
+
+
+class Turns:
+    """Passes events on to the tally and has each finished turn printed above its line. Errors of a turn are part of its feedback."""
+
+    def __init__(self, tally: Tally, terminal: Terminal):
+        self.tally = tally
+        self.terminal = terminal
+
+    def __call__(self, event: Event) -> None:
+        self.tally(event)
+        if type(event).__name__ == "TurnFinished" and self.terminal.shows_progress:
+            self.tally.notes.append(turn_text(event))  # type: ignore[arg-type]
+
+
+def turn_text(event: TurnFinished) -> str:
+    """A turn in a few lines, safe to print.
+
+    >>> from kleene.udfs.events import TurnFinished
+    >>> print(turn_text(TurnFinished(at=0, session="s", turn=2, reply="", sql="SELECT 1", feedback="1 row")))
+    turn 2
+      SELECT 1
+      → 1 row
+    """
+    lines = [f"turn {event.turn}"]
+    lines += [f"  {visible(line)}" for line in (event.sql or "(no SQL)").splitlines()]
+    feedback = event.feedback.splitlines()
+    lines += [f"  {'→' if i == 0 else ' '} {visible(line)}" for i, line in enumerate(feedback[:FEEDBACK_LINES])]
+    if len(feedback) > FEEDBACK_LINES:
+        lines.append(f"    … {len(feedback) - FEEDBACK_LINES} more lines")
+    return "\n".join(lines)
