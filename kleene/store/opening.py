@@ -1,0 +1,102 @@
+"""Opens the store's file with DuckDB, and says in plain words why it cannot."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from kleene.planner.errors import ConfigError, KleeneError, StoreLocked
+from kleene.store.folder import beside, wal
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+HOLDER = re.compile(r"Conflicting lock is held in (.*?) \(PID (\d+)\)")
+CORRUPT = re.compile(
+    r"not a valid DuckDB database file|[Cc]orrupt|checksum|Failure while replaying WAL|[Ss]erialization|INTERNAL"
+)
+NEWER = re.compile(r"database file with version|newer version|storage version", re.IGNORECASE)
+SHARED = re.compile(r"different configuration|already attached|Unique file handle conflict")
+LOCK_POLL_S = 0.05
+
+
+def connect(path: Path, *, lock_wait_s: float = 0.0, read_only: bool = False) -> DuckDBPyConnection:
+    """Opens the file, waiting up to ``lock_wait_s`` seconds while another process holds it.
+
+    Raises ``StoreLocked`` after that, and ``ConfigError`` on anything else; a corrupt store is renamed first, never deleted.
+    """
+    end = time.monotonic() + lock_wait_s
+    while True:
+        try:
+            return duckdb.connect(str(path), read_only=read_only)
+        except duckdb.Error as error:
+            text = str(error)
+            if "Could not set lock" not in text:
+                raise explain(path, text, set_aside=not read_only) from error
+            if time.monotonic() >= end:
+                raise locked(path, text) from error
+        time.sleep(LOCK_POLL_S)
+
+
+def locked(path: Path, text: str) -> StoreLocked:
+    """The error for a store that another process holds; ``text`` is DuckDB's, which names the process."""
+    found = HOLDER.search(text)
+    holder = f"process {found[2]} ({Path(found[1]).name})" if found else "another process"
+    return StoreLocked(
+        f"the store {path} is in use by {holder}",
+        pid=int(found[2]) if found else None,
+        hint="wait for it with --lock-wait SECONDS, or use another store with --store PATH; trace and runs work meanwhile",
+    )
+
+
+def explain(path: Path, text: str, *, set_aside: bool = True) -> KleeneError:
+    """The error for a file that DuckDB does not open. Renames a corrupt store; a file that never was one is left alone."""
+    if NEWER.search(text) and not text.startswith("Corrupt"):
+        return ConfigError(
+            f"the store {path} was written by a newer DuckDB",
+            hint="upgrade kleene, or use another store with --store PATH",
+        )
+    if SHARED.search(text):
+        return ConfigError(
+            f"the store {path} is already open in this process with other settings",
+            hint="close that connection, or use another store with store=PATH",
+        )
+    if not CORRUPT.search(text):
+        return ConfigError(
+            f"the store {path} cannot be opened: {first_line(text)}", hint="use another store with --store PATH"
+        )
+    if not set_aside:
+        return ConfigError(
+            f"the store {path} is corrupt: {first_line(text)}", hint="open it for writing once: it is then set aside"
+        )
+    if not looks_ours(path):
+        return ConfigError(
+            f"{path} is not a DuckDB database", hint="it was left as it is; use another store with --store PATH"
+        )
+    aside = beside(path, ".corrupt")
+    path.rename(aside)
+    if wal(path).exists():
+        wal(path).rename(wal(aside))
+    return ConfigError(
+        f"the store {path} is corrupt and was set aside as {aside.name}: {first_line(text)}",
+        hint="run the command again: it begins with an empty store",
+    )
+
+
+def looks_ours(path: Path) -> bool:
+    """Says whether a file that DuckDB refuses was a store: by its name, its folder or DuckDB's mark in it."""
+    if path.suffix in (".duckdb", ".db") or path.parent.name == ".kleene":
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(12)[8:12] == b"DUCK"
+    except OSError:
+        return False
+
+
+def first_line(text: str) -> str:
+    return text.strip().splitlines()[0] if text.strip() else "no reason given"

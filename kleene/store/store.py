@@ -1,0 +1,191 @@
+"""The store: one DuckDB file with the memo, the trace and what sessions leave behind, on an instance that is locked."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from kleene.planner.errors import ConfigError
+from kleene.store.folder import MEMORY, beside, make_folder, make_private
+from kleene.store.opening import connect, explain
+from kleene.store.schema import MIGRATIONS, VERSION_TABLE, Migration
+from kleene.udfs.memo import Memo
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+LOCKDOWN = (
+    "SET enable_external_access = false",
+    "SET python_enable_replacements = false",
+    "SET lock_configuration = true",
+)
+SETUP_TRIES = 20  # two threads may open the same new store at the same moment
+
+
+class Store:
+    """An open store. Engines of one process that open the same path share one DuckDB instance, which ends with the last of them.
+
+    ``path`` is None in memory. ``notes`` are sentences for the user about what opening did (a migration, say).
+    """
+
+    def __init__(self, connection: DuckDBPyConnection, path: Path | None, notes: tuple[str, ...] = ()):
+        self._connection = connection
+        self.path = path
+        self.notes = notes
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path = ":memory:",
+        *,
+        lock_wait_s: float = 0.0,
+        migrations: tuple[Migration, ...] = MIGRATIONS,
+    ) -> Store:
+        """Opens or creates the store, its tables brought to the last of ``migrations``.
+
+        Raises ``StoreLocked`` where another process holds it for longer than ``lock_wait_s`` seconds, and ``ConfigError`` where the file is
+        corrupt (it is renamed), belongs to something else, or was written by a newer version.
+        """
+        if str(path) == MEMORY:
+            con = duckdb.connect(MEMORY)
+            prepare(con, 0, migrations)
+            return cls(con, None)
+        place = Path(path).expanduser()
+        make_folder(place)
+        con = connect(place, lock_wait_s=lock_wait_s)
+        try:
+            version = read_version(con, place, migrations[-1].version)
+            notes: tuple[str, ...] = ()
+            if 0 < version < migrations[-1].version:
+                con.close()
+                copy = copy_of(place, version)
+                notes = (
+                    f"the store was brought from version {version} to {migrations[-1].version}; {copy.name} is a copy of the old one",
+                )
+                con = connect(place, lock_wait_s=lock_wait_s)
+            prepare(con, version, migrations)
+        except duckdb.Error as error:
+            con.close()
+            raise explain(place, str(error)) from error
+        except BaseException:
+            con.close()
+            raise
+        make_private(place)
+        return cls(con, place, notes)
+
+    def cursor(self) -> DuckDBPyConnection:
+        """A connection of its own to the instance, for one thread at a time. The caller closes it."""
+        return self._connection.cursor()
+
+    def memo(self) -> Memo:
+        """The memo table, on cursors of its own."""
+        return Memo(self._connection)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        """Closes this door to the instance; a second call does nothing. Cursors that are open keep the instance alive."""
+        if self._closed:
+            return
+        self._closed = True
+        if self.path is not None:
+            make_private(self.path)
+        self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_version(con: DuckDBPyConnection, path: Path, known: int) -> int:
+    """The version of the file's tables, 0 for an empty file.
+
+    Raises ``ConfigError`` where it is newer than ``known``, or where the file holds tables and no version: somebody else's database.
+    """
+    names = [row[0] for row in con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()]
+    if VERSION_TABLE not in names:
+        if names:
+            raise ConfigError(
+                f"{path} is a database that is not a store of kleene (it holds {sorted(names)[0]})",
+                hint="it was left as it is; give the store a file of its own with --store PATH",
+            )
+        return 0
+    row = con.execute(f"SELECT max(version) FROM {VERSION_TABLE}").fetchone()
+    version = int(row[0] or 0) if row else 0
+    if version > known:
+        raise ConfigError(
+            f"the store {path} has version {version}, this kleene knows {known}",
+            hint="upgrade kleene, or use another store with --store PATH",
+        )
+    return version
+
+
+def prepare(con: DuckDBPyConnection, version: int, migrations: tuple[Migration, ...]) -> None:
+    """Runs the migrations above ``version`` in one transaction, then locks the instance. Threads that do so at once agree."""
+    for attempt in range(SETUP_TRIES):
+        try:
+            migrate(con, version, migrations)
+            break
+        except (duckdb.TransactionException, duckdb.CatalogException, duckdb.ConstraintException):
+            if attempt == SETUP_TRIES - 1:
+                raise
+            time.sleep(0.01)
+            row = con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = ?", [VERSION_TABLE]).fetchone()
+            if row and row[0]:
+                found = con.execute(f"SELECT max(version) FROM {VERSION_TABLE}").fetchone()
+                version = int(found[0] or 0) if found else version
+    lock_down(con)
+
+
+def migrate(con: DuckDBPyConnection, version: int, migrations: tuple[Migration, ...]) -> None:
+    """One transaction: all steps above ``version`` or none."""
+    steps = [m for m in migrations if m.version > version]
+    if not steps:
+        return
+    con.execute("BEGIN")
+    try:
+        con.execute(f"CREATE TABLE IF NOT EXISTS {VERSION_TABLE} (version INTEGER PRIMARY KEY, migrated_at TIMESTAMP)")
+        for step in steps:
+            for statement in step.statements:
+                con.execute(statement)
+            con.execute(
+                f"INSERT INTO {VERSION_TABLE} VALUES (?, make_timestamp(?))", [step.version, int(time.time() * 1e6)]
+            )
+        con.execute("COMMIT")
+    except BaseException:
+        with contextlib.suppress(duckdb.Error):
+            con.execute("ROLLBACK")
+        raise
+
+
+def lock_down(con: DuckDBPyConnection) -> None:
+    """Shuts files, settings and Python's variables out of the instance, for good. On a locked instance it does nothing."""
+    for statement in LOCKDOWN:
+        try:
+            con.execute(statement)
+        except duckdb.Error:
+            row = con.execute("SELECT current_setting('lock_configuration')").fetchone()
+            if not (row and row[0]):
+                raise
+            return
+
+
+def copy_of(path: Path, version: int) -> Path:
+    """Copies the closed file, once DuckDB has written its log into it on closing, and says where."""
+    copy = beside(path, f".v{version}")
+    shutil.copy2(path, copy)
+    make_private(copy)
+    return copy

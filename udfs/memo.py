@@ -1,0 +1,389 @@
+"""The memo: answers that were paid for, in a table of the store's DuckDB.
+
+A key is (who answers, everything else that can change the answer, the prompt): ``route_key`` is one text for provider, endpoint and
+model, ``spec_digest`` is ``CallSpec.digest()``. The prompt is hashed in SQL, so that a round of a million is looked up in one join.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+import duckdb
+import pyarrow as pa
+
+from kleene.udfs.text import clean
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+MEMO_SCHEMA = """
+CREATE TABLE IF NOT EXISTS memo (
+    key BLOB PRIMARY KEY,            -- SHA-256 of the prompt, then 16 bytes of the SHA-256 of route_key and spec_digest
+    route_key VARCHAR NOT NULL,
+    spec_digest VARCHAR NOT NULL,
+    prompt_digest VARCHAR GENERATED ALWAYS AS (lower(substr(hex(key), 1, 64))) VIRTUAL,
+    text VARCHAR NOT NULL,
+    kind VARCHAR NOT NULL,           -- answer, or the kind of unknown
+    input_tokens BIGINT,
+    output_tokens BIGINT,
+    dollars DOUBLE,
+    stop VARCHAR NOT NULL,
+    created_at TIMESTAMP NOT NULL    -- UTC
+)
+"""
+COMMIT_TRIES = 20  # two engines of one process may write the same key at the same moment
+
+
+@attrs.frozen
+class MemoEntry:
+    """A reply that was complete and valid, or an unknown that is remembered.
+
+    ``text`` is the reply as it came, ``kind`` is ``answer`` or the kind of unknown. Token counts and ``dollars`` are this answer's own
+    share of its request, None where not reported. ``created_at`` is in seconds since the epoch, None for now.
+    """
+
+    route_key: str
+    spec_digest: str
+    prompt: str
+    text: str
+    kind: str = "answer"
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    dollars: float | None = None
+    stop: str = "end"
+    created_at: float | None = None
+
+
+@attrs.frozen
+class MemoStats:
+    """``bytes`` counts the replies' text. ``dollars`` is what the entries cost when they were made. Times are seconds since the epoch."""
+
+    entries: int
+    answers: int
+    unknown: int
+    routes: int
+    bytes: int
+    input_tokens: int
+    output_tokens: int
+    dollars: float
+    oldest: float | None
+    newest: float | None
+
+
+class MemoHits(Mapping[int, MemoEntry]):
+    """What a look-up found: a mapping from the prompt's index to its entry, and the same as columns.
+
+    ``columns`` has i, text, kind, input_tokens, output_tokens, dollars, stop and created_at (seconds since the epoch), in no order. Entries
+    are built as they are asked for: a million of them would take longer than the join.
+    """
+
+    def __init__(self, route_key: str, spec_digest: str, prompts: Sequence[str] | pa.Array, columns: pa.Table):
+        self._route_key = route_key
+        self._spec_digest = spec_digest
+        self._prompts = prompts
+        self.columns = columns
+        self._rows: dict[int, int] | None = None
+
+    @property
+    def index(self) -> list[int]:
+        """The indexes of the prompts that were found."""
+        return cast("list[int]", self.columns["i"].to_pylist())
+
+    @property
+    def texts(self) -> list[str]:
+        """The replies, in the order of ``index``."""
+        return cast("list[str]", self.columns["text"].to_pylist())
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds, in the order of ``index``."""
+        return cast("list[str]", self.columns["kind"].to_pylist())
+
+    def __getitem__(self, index: int) -> MemoEntry:
+        row = self._by_index()[index]
+        found = {name: self.columns[name][row].as_py() for name in self.columns.column_names if name != "i"}
+        prompt = self._prompts[index]
+        return MemoEntry(
+            self._route_key, self._spec_digest, prompt if isinstance(prompt, str) else prompt.as_py(), **found
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._by_index())
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    def __contains__(self, index: object) -> bool:
+        return index in self._by_index()
+
+    def _by_index(self) -> dict[int, int]:
+        if self._rows is None:
+            self._rows = {i: row for row, i in enumerate(self.index)}
+        return self._rows
+
+
+class Memo:
+    """The memo table seen from one engine. Methods may be called from any thread; reads do not wait for writes.
+
+    ``con`` is a connection of the store's instance, of which two cursors are kept; the table must exist (``MEMO_SCHEMA``).
+    """
+
+    def __init__(self, con: DuckDBPyConnection, *, clock: Callable[[], float] = time.time):
+        self._clock = clock
+        self._reader = con.cursor()
+        self._writer = con.cursor()
+        self._reading = threading.Lock()
+        self._writing = threading.Lock()
+
+    def lookup(
+        self,
+        route_key: str,
+        spec_digest: str,
+        prompts: Sequence[str] | pa.Array | pa.ChunkedArray,
+        *,
+        max_age_s: float | None = None,
+        unknown: bool = False,
+    ) -> MemoHits:
+        """Finds the entries of all prompts in one join. A NULL prompt finds nothing.
+
+        ``max_age_s`` leaves out older entries. ``unknown``: also unknowns other than refusals are served (``SET memo_unknown = on``).
+        """
+        array = text_array(prompts)
+        rows = pa.table({"i": pa.array(range(len(array)), pa.int64()), "prompt": array})
+        since = 0.0 if max_age_s is None else max(0.0, self._clock() - max_age_s)
+        with self._reading, registered(self._reader, "kleene_memo_prompts", rows):
+            relation = self._reader.sql(
+                """
+                SELECT p.i, m.text, m.kind, m.input_tokens, m.output_tokens, m.dollars, m.stop, epoch(m.created_at) AS created_at
+                FROM kleene_memo_prompts p JOIN memo m ON m.key = unhex(sha256(p.prompt) || $scope)
+                WHERE m.created_at >= make_timestamp($since::BIGINT) AND ($unknown OR m.kind IN ('answer', 'refused'))
+                """,
+                params={"scope": scope(route_key, spec_digest), "since": int(since * 1e6), "unknown": unknown},
+            )
+            return MemoHits(route_key, spec_digest, prompts, relation.to_arrow_table())
+
+    def commit(self, entries: Sequence[MemoEntry]) -> None:
+        """Writes the entries in one transaction; on return they are on disk. Raises duckdb.Error where that cannot be done.
+
+        The newest entry of a key stays, but an unknown never replaces an answer.
+        """
+        if not entries:
+            return
+        rows = entry_table(entries, self._clock())
+        with self._writing, registered(self._writer, "kleene_memo_entries", rows):
+            for attempt in range(COMMIT_TRIES):
+                try:
+                    self._writer.execute(INSERT)
+                    return
+                except (duckdb.TransactionException, duckdb.ConstraintException):
+                    if attempt == COMMIT_TRIES - 1:
+                        raise
+                    time.sleep(random.uniform(0.0, 0.002 * (attempt + 1)))
+
+    def stats(self) -> MemoStats:
+        """Counts the entries and sums what they cost."""
+        with self._reading:
+            row = self._reader.execute(
+                """
+                SELECT count(*), count(*) FILTER (kind = 'answer'), count(*) FILTER (kind <> 'answer'), count(DISTINCT route_key),
+                    coalesce(sum(strlen(text)), 0)::BIGINT, coalesce(sum(input_tokens), 0)::BIGINT,
+                    coalesce(sum(output_tokens), 0)::BIGINT, coalesce(sum(dollars), 0), epoch(min(created_at)), epoch(max(created_at))
+                FROM memo
+                """
+            ).fetchone()
+        assert row is not None
+        return MemoStats(*row)
+
+    def prune(self, older_than_s: float | None = None, *, all: bool = False) -> int:
+        """Removes entries older than ``older_than_s`` seconds, or all; returns how many. Nothing is removed where neither is given."""
+        if older_than_s is None and not all:
+            return 0
+        where, params = "", {}
+        if older_than_s is not None and not all:
+            where = "WHERE created_at < make_timestamp($before::BIGINT)"
+            params = {"before": int((self._clock() - older_than_s) * 1e6)}
+        with self._writing:
+            row = self._writer.execute(f"DELETE FROM memo {where}", params or None).fetchone()
+            with contextlib.suppress(duckdb.TransactionException):  # another reader is at it: the space is reused later
+                self._writer.execute("CHECKPOINT")
+        return int(row[0]) if row else 0
+
+    def close(self) -> None:
+        """Closes the two cursors; the store stays open."""
+        with self._reading, self._writing:
+            self._reader.close()
+            self._writer.close()
+
+
+INSERT = """
+INSERT INTO memo BY NAME
+SELECT unhex(sha256(prompt) || scope) AS key, route_key, spec_digest, text, kind, input_tokens, output_tokens, dollars, stop, created_at
+FROM kleene_memo_entries
+ON CONFLICT (key) DO UPDATE SET text = excluded.text, kind = excluded.kind, input_tokens = excluded.input_tokens,
+    output_tokens = excluded.output_tokens, dollars = excluded.dollars, stop = excluded.stop, created_at = excluded.created_at
+WHERE excluded.kind = 'answer' OR memo.kind <> 'answer'
+"""
+
+
+class MemoWriter:
+    """Commits entries in groups: while one commit runs, the next group gathers. So a lone answer waits for one commit, many share one.
+
+    ``done`` of a submission is called in the writer's thread, with None after its entries are on disk or with the error that kept them
+    from it. At most ``bound`` entries wait; beyond that ``submit`` blocks.
+    """
+
+    def __init__(self, memo: Memo, *, bound: int = 100_000):
+        self._memo = memo
+        self._bound = bound
+        self._waiting: list[tuple[Sequence[MemoEntry], Callable[[BaseException | None], None]]] = []
+        self._entries = 0
+        self._busy = False
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self.commits = 0
+
+    def submit(self, entries: Sequence[MemoEntry], done: Callable[[BaseException | None], None]) -> None:
+        """Hands entries over; returns before they are written. After ``close`` it raises RuntimeError."""
+        with self._changed:
+            while self._entries and self._entries + len(entries) > self._bound and not self._closed:
+                self._changed.wait()
+            if self._closed:
+                raise RuntimeError("the memo's writer is closed")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="kleene-memo", daemon=True)
+                self._thread.start()
+            self._waiting.append((entries, done))
+            self._entries += len(entries)
+            self._changed.notify_all()
+
+    def commit(self, entries: Sequence[MemoEntry]) -> None:
+        """Submits and waits. Raises what the commit raised."""
+        finished = threading.Event()
+        failed: list[BaseException] = []
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                failed.append(error)
+            finished.set()
+
+        self.submit(entries, done)
+        finished.wait()
+        if failed:
+            raise failed[0]
+
+    def flush(self) -> None:
+        """Returns when nothing waits and nothing is being written."""
+        with self._changed:
+            while self._waiting or self._busy:
+                self._changed.wait()
+
+    def close(self) -> None:
+        """Writes what waits, then ends the thread. A second call does nothing."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                while not self._waiting and not self._closed:
+                    self._changed.wait()
+                if not self._waiting:
+                    return
+                group, self._waiting, self._entries, self._busy = self._waiting, [], 0, True
+                self._changed.notify_all()
+            self._commit(group)
+
+    def _commit(self, group: list[tuple[Sequence[MemoEntry], Callable[[BaseException | None], None]]]) -> None:
+        try:
+            self._memo.commit([entry for entries, _ in group for entry in entries])
+            self.commits += 1
+            failures: list[BaseException | None] = [None] * len(group)
+        except Exception as error:
+            # One submission must not cost the others theirs: each is tried alone.
+            failures = [error] if len(group) == 1 else [self._commit_alone(entries) for entries, _ in group]
+        for (_, done), failure in zip(group, failures, strict=True):
+            with contextlib.suppress(Exception):
+                done(failure)
+
+    def _commit_alone(self, entries: Sequence[MemoEntry]) -> BaseException | None:
+        try:
+            self._memo.commit(entries)
+            self.commits += 1
+        except Exception as error:
+            return error
+        return None
+
+
+def remembered(kind: str, *, memo_unknown: bool = False) -> bool:
+    """Says whether a reply of this kind enters the memo: answers and refusals always, other unknowns with ``SET memo_unknown = on``."""
+    return memo_unknown or kind in ("answer", "refused")
+
+
+def scope(route_key: str, spec_digest: str) -> str:
+    """The second half of a key (32 hex digits): who answers and how, apart from the prompt."""
+    return hashlib.sha256(f"{len(route_key)}:{route_key}{spec_digest}".encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def memo_key(route_key: str, spec_digest: str, prompt: str) -> bytes:
+    """The key of one prompt, as the table has it: for a trace row that names an entry."""
+    return bytes.fromhex(hashlib.sha256(clean(prompt).encode()).hexdigest() + scope(route_key, spec_digest))
+
+
+def text_array(texts: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Texts as an Arrow column, lone surrogates mended; an Arrow column is returned as it is."""
+    if isinstance(texts, pa.Array | pa.ChunkedArray):
+        return texts
+    try:
+        return pa.array(texts, pa.large_string())
+    except UnicodeEncodeError:
+        return pa.array([None if t is None else clean(t) for t in texts], pa.large_string())
+
+
+def entry_table(entries: Sequence[MemoEntry], now: float) -> pa.Table:
+    """The entries as columns, the last of each key only."""
+    last = list({(e.route_key, e.spec_digest, clean(e.prompt)): e for e in entries}.values())
+    scopes: dict[tuple[str, str], str] = {}
+    for e in last:
+        pair = (e.route_key, e.spec_digest)
+        if pair not in scopes:
+            scopes[pair] = scope(*pair)
+    made = [int((now if e.created_at is None else e.created_at) * 1e6) for e in last]
+    return pa.table(
+        {
+            "scope": text_array([scopes[e.route_key, e.spec_digest] for e in last]),
+            "prompt": text_array([e.prompt for e in last]),
+            "route_key": text_array([e.route_key for e in last]),
+            "spec_digest": text_array([e.spec_digest for e in last]),
+            "text": text_array([e.text for e in last]),
+            "kind": text_array([e.kind for e in last]),
+            "input_tokens": pa.array([e.input_tokens for e in last], pa.int64()),
+            "output_tokens": pa.array([e.output_tokens for e in last], pa.int64()),
+            "dollars": pa.array([e.dollars for e in last], pa.float64()),
+            "stop": text_array([e.stop for e in last]),
+            "created_at": pa.array(made, pa.timestamp("us")),
+        }
+    )
+
+
+@contextlib.contextmanager
+def registered(con: DuckDBPyConnection, name: str, rows: Any) -> Iterator[None]:
+    """Gives an Arrow table a name on one connection for the time of the block."""
+    con.register(name, rows)
+    try:
+        yield
+    finally:
+        con.unregister(name)
