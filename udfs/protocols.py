@@ -78,8 +78,8 @@ class ProviderError(Exception):
 
     ``kind``: auth, rate_limited, overloaded, network, timeout, bad_request, not_found, context_overflow, quota, malformed, other.
     ``retryable``: asking again can help. ``retry_after``: seconds the provider asks to wait. ``sent``: a request left this process, and
-    counts as one. ``billed``: its tokens may be charged; False where the provider refused it before working on it. ``reroute``: another
-    candidate of the alias is ready, so that asking ``route`` again and sending there can help where asking this one cannot.
+    counts as one. ``billed``: its tokens may be charged; False where the provider refused it before working on it. ``reroute``: the
+    alias's next candidate, where there is one: send there instead of asking this one again.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ProviderError(Exception):
         retry_after: float | None = None,
         sent: bool = True,
         billed: bool | None = None,
-        reroute: bool = False,
+        reroute: Route | None = None,
         hint: str | None = None,
     ):
         super().__init__(message)
@@ -115,9 +115,8 @@ class Route:
     model: str
     price: Price | None = None
     context_window: int | None = None
-    free: bool = (
-        False  # a FunctionModel or local model: costs no dollars, so a dollar budget is meaningful without a price
-    )
+    # A FunctionModel or local model costs no dollars, so that a dollar budget has a meaning without a price.
+    free: bool = False
 
 
 class CallHandler(Protocol):
