@@ -77,7 +77,9 @@ def extract(reply: str, *, cut: bool = False) -> Extraction:
     """The SQL of a reply. ``cut`` is true when the reply ended at its token limit (stop ``length``). Never raises."""
     text = _THINKING.sub("", reply)
     if not text.strip():
-        return Extraction(None, "the reply ended at its token limit before any SQL" if cut else "the reply was empty", cut)
+        return Extraction(
+            None, "the reply ended at its token limit before any SQL" if cut else "the reply was empty", cut
+        )
     found = fences(text)
     if cut and found and not found[-1].closed:
         return Extraction(None, "the reply ended at its token limit inside its fence", cut=True)
@@ -127,7 +129,9 @@ def looks_like_sql(text: str) -> bool:
     >>> looks_like_sql("select count(*) from ctx"), looks_like_sql("Select the best of the three.")
     (True, False)
     """
-    bare = _QUOTED.sub(lambda m: " " if m[0].startswith(("--", "/*")) else ('"q"' if m[0][0] == '"' else "'q'"), text).strip()
+    bare = _QUOTED.sub(
+        lambda m: " " if m[0].startswith(("--", "/*")) else ('"q"' if m[0][0] == '"' else "'q'"), text
+    ).strip()
     first = _FIRST_WORD.match(bare.lstrip("\ufeff("))
     if first is None:
         return False
@@ -141,7 +145,9 @@ def _unfenced(text: str, cut: bool) -> Extraction:
     if is_blank(text):
         return Extraction(None, "the reply holds no statement", cut)
     if not looks_like_sql(text):
-        return Extraction(None, "the reply ended at its token limit before any SQL" if cut else "the reply has no SQL fence", cut)
+        return Extraction(
+            None, "the reply ended at its token limit before any SQL" if cut else "the reply has no SQL fence", cut
+        )
     if cut:
         return Extraction(None, "the reply ended at its token limit inside its SQL", cut=True)
     return Extraction(text.strip())

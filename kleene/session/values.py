@@ -82,8 +82,14 @@ def _nested(value: Any) -> str:
 def _interval(value: Any) -> str:
     """Arrow's interval of months, days and nanoseconds, each part kept apart: a month is not 30 days."""
     seconds, nanos = divmod(abs(value.nanoseconds), 1_000_000_000)
-    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{nanos // 1000:06}" if nanos else "")
-    parts = [f"{n} {unit}" if n in (1, -1) else f"{n} {unit}s" for n, unit in ((value.months, "month"), (value.days, "day")) if n]
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (
+        f".{nanos // 1000:06}" if nanos else ""
+    )
+    parts = [
+        f"{n} {unit}" if n in (1, -1) else f"{n} {unit}s"
+        for n, unit in ((value.months, "month"), (value.days, "day"))
+        if n
+    ]
     if value.nanoseconds or not parts:
         parts.append(("-" if value.nanoseconds < 0 else "") + clock)
     return " ".join(parts)
@@ -95,7 +101,9 @@ def _float(value: float, *, single: bool) -> str:
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
     if single:  # the shortest digits that give this 32-bit float again: 0.1, not 0.10000000149011612
-        return next(d for p in (6, 7, 8, 9) if struct.pack("f", float(d := f"{value:.{p}g}")) == struct.pack("f", value))
+        return next(
+            d for p in (6, 7, 8, 9) if struct.pack("f", float(d := f"{value:.{p}g}")) == struct.pack("f", value)
+        )
     return repr(value)
 
 

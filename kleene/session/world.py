@@ -40,7 +40,7 @@ class Outcome:
     types: tuple[str, ...] = ()
     rows: list[tuple[Any, ...]] = attrs.field(factory=list)
     row_count: int = 0
-    usage: Usage = Usage()
+    usage: Usage = attrs.field(factory=Usage)
     warnings: tuple[str, ...] = ()
     message: str | None = None
     final: bool = False

@@ -19,7 +19,9 @@ from kleene.session.extract import Extraction, extract, fences, is_blank, looks_
         pytest.param("```postgresql\nSELECT 1\n```", "SELECT 1", id="postgresql"),
         pytest.param("```duckdb\nSELECT 1\n```", "SELECT 1", id="duckdb"),
         pytest.param("~~~sql\nSELECT 1\n~~~", "SELECT 1", id="tildes"),
-        pytest.param("````sql\nFINAL($$\n```python\nx\n```\n$$)\n````", "FINAL($$\n```python\nx\n```\n$$)", id="four-backticks"),
+        pytest.param(
+            "````sql\nFINAL($$\n```python\nx\n```\n$$)\n````", "FINAL($$\n```python\nx\n```\n$$)", id="four-backticks"
+        ),
         pytest.param("```sql\nSELECT '```' AS x\n```", "SELECT '```' AS x", id="backticks-in-a-string"),
         pytest.param("```sql\nSELECT 1\n~~~\n```", "SELECT 1\n~~~", id="other-character-does-not-close"),
         pytest.param("```sql\nSELECT 1\n``` x\n```", "SELECT 1\n``` x", id="closing-line-stands-alone"),
@@ -27,14 +29,22 @@ from kleene.session.extract import Extraction, extract, fences, is_blank, looks_
         pytest.param("```sql\r\nSELECT 1\r\n```\r\n", "SELECT 1", id="crlf"),
         pytest.param("```text\nold rows\n```\n```sql\nSELECT 1\n```", "SELECT 1", id="text-fence-before"),
         pytest.param("```\n3 rows\n```\n```sql\nSELECT 1\n```", "SELECT 1", id="quoted-result-before"),
-        pytest.param("```\nSELECT 0\n```\n```sql\nSELECT 1\n```", "SELECT 0\n;\nSELECT 1", id="untagged-statement-before"),
-        pytest.param("```sql\nSELECT 1 -- one\n```\n```sql\nSELECT 2\n```", "SELECT 1 -- one\n;\nSELECT 2", id="two-fences"),
-        pytest.param("```sql\nSELECT 1;\n```\n```sql\nSELECT 2\n```", "SELECT 1;\nSELECT 2", id="two-closed-statements"),
+        pytest.param(
+            "```\nSELECT 0\n```\n```sql\nSELECT 1\n```", "SELECT 0\n;\nSELECT 1", id="untagged-statement-before"
+        ),
+        pytest.param(
+            "```sql\nSELECT 1 -- one\n```\n```sql\nSELECT 2\n```", "SELECT 1 -- one\n;\nSELECT 2", id="two-fences"
+        ),
+        pytest.param(
+            "```sql\nSELECT 1;\n```\n```sql\nSELECT 2\n```", "SELECT 1;\nSELECT 2", id="two-closed-statements"
+        ),
         pytest.param("```sql\n-- nothing\n```\n```sql\nSELECT 2\n```", "SELECT 2", id="comment-fence-dropped"),
         pytest.param("```sql\nSELECT 1", "SELECT 1", id="unclosed-but-not-cut"),
         pytest.param("select count(*) from ctx", "select count(*) from ctx", id="no-fence"),
         pytest.param("FINAL('done')", "FINAL('done')", id="no-fence-final"),
-        pytest.param("<think>\n```sql\nDROP TABLE t\n```\n</think>\n```sql\nSELECT 1\n```", "SELECT 1", id="thinking-is-not-run"),
+        pytest.param(
+            "<think>\n```sql\nDROP TABLE t\n```\n</think>\n```sql\nSELECT 1\n```", "SELECT 1", id="thinking-is-not-run"
+        ),
         pytest.param("I would `SELECT` ```inline``` first.\n```sql\nSELECT 1\n```", "SELECT 1", id="inline-code"),
     ],
 )
@@ -50,13 +60,19 @@ def test_the_sql_of_a_reply_is_found(reply: str, sql: str) -> None:
         pytest.param("<think>hm</think>", "the reply was empty", id="only-thinking"),
         pytest.param("<think>hm ```sql\nSELECT 1\n```", "the reply was empty", id="thinking-without-end"),
         pytest.param("Let me think about this.", "the reply has no SQL fence", id="prose"),
-        pytest.param("Select the best candidates from the list, then stop.", "the reply has no SQL fence", id="prose-like-select"),
+        pytest.param(
+            "Select the best candidates from the list, then stop.", "the reply has no SQL fence", id="prose-like-select"
+        ),
         pytest.param("I will call FINAL(x) later", "the reply has no SQL fence", id="prose-names-final"),
         pytest.param("```sql\n```", "the fence holds no statement", id="empty-fence"),
         pytest.param("```sql\n-- to do\n/* later */ ;\n```", "the fence holds no statement", id="comment-fence"),
         pytest.param("-- only a comment", "the reply holds no statement", id="bare-comment"),
         pytest.param("```text\nSELECT 1\n```", "the reply has no fence tagged sql (only: text)", id="text-fence"),
-        pytest.param("```python\nx\n```\n~~~Bash\ny\n~~~", "the reply has no fence tagged sql (only: python, bash)", id="other-tags"),
+        pytest.param(
+            "```python\nx\n```\n~~~Bash\ny\n~~~",
+            "the reply has no fence tagged sql (only: python, bash)",
+            id="other-tags",
+        ),
         pytest.param("    ```sql\n    SELECT 1\n    ```", "the reply has no SQL fence", id="indented-code"),
     ],
 )
@@ -68,7 +84,10 @@ def test_a_reply_without_sql_says_what_is_missing(reply: str, reason: str) -> No
     ("reply", "expected"),
     [
         ("```sql\nSELECT 1", Extraction(None, "the reply ended at its token limit inside its fence", cut=True)),
-        ("```sql\nSELECT 1\n```\n```sql\nSEL", Extraction(None, "the reply ended at its token limit inside its fence", cut=True)),
+        (
+            "```sql\nSELECT 1\n```\n```sql\nSEL",
+            Extraction(None, "the reply ended at its token limit inside its fence", cut=True),
+        ),
         ("SELECT count(*) FROM c", Extraction(None, "the reply ended at its token limit inside its SQL", cut=True)),
         ("First I would like", Extraction(None, "the reply ended at its token limit before any SQL", cut=True)),
         ("", Extraction(None, "the reply ended at its token limit before any SQL", cut=True)),

@@ -6,13 +6,21 @@ from kleene.session import render
 from kleene.session.world import Outcome
 
 
-def table(rows: list[tuple[object, ...]], *columns: str, row_count: int | None = None, types: tuple[str, ...] | None = None) -> Outcome:
+def table(
+    rows: list[tuple[object, ...]], *columns: str, row_count: int | None = None, types: tuple[str, ...] | None = None
+) -> Outcome:
     kinds = types or ("VARCHAR",) * len(columns)
     return Outcome(columns=columns, types=kinds, rows=rows, row_count=len(rows) if row_count is None else row_count)
 
 
 def test_a_small_result_is_a_header_lines_and_a_count() -> None:
-    result = table([(1, "It was the best\nof times", None), (2, "", 0.1)], "ordinal", "text", "score", types=("BIGINT", "VARCHAR", "DOUBLE"))
+    result = table(
+        [(1, "It was the best\nof times", None), (2, "", 0.1)],
+        "ordinal",
+        "text",
+        "score",
+        types=("BIGINT", "VARCHAR", "DOUBLE"),
+    )
     assert render.outcome(result) == (
         "ordinal BIGINT | text VARCHAR | score DOUBLE\n1 | E'It was the best\\nof times' | NULL\n2 | '' | 0.1\n2 rows"
     )
@@ -31,7 +39,9 @@ def test_twenty_rows_are_shown_and_the_way_to_the_rest() -> None:
 
 
 def test_one_row_too_many_is_named_in_the_singular() -> None:
-    assert render.outcome(table([("x",)] * 21, "n")).endswith("... 1 more row (21 in all): add ORDER BY ... LIMIT 20 OFFSET 20, or aggregate")
+    assert render.outcome(table([("x",)] * 21, "n")).endswith(
+        "... 1 more row (21 in all): add ORDER BY ... LIMIT 20 OFFSET 20, or aggregate"
+    )
 
 
 def test_a_long_cell_is_cut_in_the_middle() -> None:
@@ -53,7 +63,9 @@ def test_cells_have_two_hundred_characters_in_a_full_table() -> None:
 
 def test_a_cut_list_names_no_substr() -> None:
     result = table([(list(range(2000)),)], "l", types=("INTEGER[]",))
-    assert render.outcome(result).endswith("\n1 row\ncut cells: fewer rows show more of each; a part of one shows 4,000 characters")
+    assert render.outcome(result).endswith(
+        "\n1 row\ncut cells: fewer rows show more of each; a part of one shows 4,000 characters"
+    )
 
 
 def test_wide_rows_become_records() -> None:
@@ -91,14 +103,20 @@ def test_unpriced_calls_are_not_said_to_be_free() -> None:
 
 
 def test_a_statement_without_rows_shows_its_message() -> None:
-    assert render.outcome(Outcome(message="created function f(x TEXT) -> BOOLEAN")) == "created function f(x TEXT) -> BOOLEAN"
+    assert (
+        render.outcome(Outcome(message="created function f(x TEXT) -> BOOLEAN"))
+        == "created function f(x TEXT) -> BOOLEAN"
+    )
     assert render.outcome(Outcome()) == "done"
 
 
 def test_an_error_shows_what_where_and_what_works() -> None:
     source = "SELECT 1;\nSELECT llm_boool(text) FROM ctx"
     problem = PlanError(
-        "no function llm_boool\nhere", hint="did you mean llm_bool(prompt TEXT)?", span=Span.at(source, 17, 26), source=source
+        "no function llm_boool\nhere",
+        hint="did you mean llm_bool(prompt TEXT)?",
+        span=Span.at(source, 17, 26),
+        source=source,
     )
     assert render.error(problem) == (
         "error: no function llm_boool here\n"
@@ -122,7 +140,10 @@ def test_a_long_error_is_cut() -> None:
 def test_the_footer_shows_used_and_limit() -> None:
     usage = Usage(requests=12, memo_hits=3, input_tokens=15_000, output_tokens=204, dollars=0.0312)
     limited = BudgetLimits(calls=188, tokens=84_796, dollars=0.9688, wall=12.5)
-    assert render.footer(3, 30, usage, limited) == "turn 3/30 · 12/200 calls (and 3 from memo) · 15,204/100,000 tokens · $0.0312/$1"
+    assert (
+        render.footer(3, 30, usage, limited)
+        == "turn 3/30 · 12/200 calls (and 3 from memo) · 15,204/100,000 tokens · $0.0312/$1"
+    )
     assert render.footer(1, 30, Usage(requests=1), BudgetLimits()) == "turn 1/30 · 1 call · 0 tokens · $0"
 
 

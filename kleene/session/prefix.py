@@ -1,0 +1,207 @@
+"""The texts a session begins with: the system prefix and the first user message.
+
+Both are made once a session from their arguments alone, so that equal sessions share a provider's prefix cache and a replay asks the same.
+With the standard catalog the prefix is under 2,000 tokens (four characters each). Every line must change what a model does; what exists is
+listed from the catalog, and paragraphs about tools, agents and children appear only where there are some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from kleene.planner.errors import number
+from kleene.planner.specs import BudgetLimits
+from kleene.session.text import count, one_line, tokens
+from kleene.session.world import CatalogView, FunctionView, TableView
+
+CATALOG_CHARACTERS = 6_000
+"""Tables beyond this much text are listed by name only."""
+
+_WHO = """\
+You answer a task by writing CallSQL: DuckDB SQL plus functions that call language models. Your SQL is run and you see its rows, turn after \
+turn, until FINAL. You have {turns}.
+
+# Your reply
+A few words of plain text if they help, then one ```sql fence with the statements to run, separated by semicolons. Only that fence runs \
+(open it with ```` if its SQL holds ```). Statements run in order; the first error stops the rest.
+You see at most 20 rows of a result and 200 characters a cell, more of each cell when rows are few. Text with line ends is shown as E'...'."""
+
+_LANGUAGE = """\
+# Language
+All of DuckDB's SELECT (CTEs, windows, QUALIFY, lists, structs, lambdas, regexp_matches, regexp_extract_all, string_agg, dates), CREATE \
+[OR REPLACE] TABLE t AS, CREATE VIEW, INSERT, UPDATE, DELETE, DROP. Your tables last for the session. Files, other databases and DuckDB \
+settings are out of reach.
+- A call is an expression: SELECT id, llm('Summarise in ten words: ' || text) FROM mails WHERE length(text) > 500. It works in every clause. \
+Plain conditions of the statement are applied first, calls run in parallel, and each distinct prompt is paid once ever: running it again is free.
+- NULL in gives NULL without a call. An answer that cannot be read is NULL: neither true nor false; find it with IS NULL.
+- Name a prompt you use on many rows; RETURNS takes any type, and BATCH n answers n rows with one call:
+CREATE FUNCTION claim(body TEXT) RETURNS STRUCT(kind VARCHAR, amount DOUBLE) AS PROMPT 'What does this mail claim? {body}' BATCH 10;
+SELECT id, c.kind, c.amount FROM (SELECT id, claim(text) AS c FROM mails);
+- CREATE FUNCTION f(x TEXT) RETURNS TEXT AS SQL (SELECT upper(x)) makes a plain function."""
+
+_EXPAND = "- Many items from one text: FROM mails m CROSS JOIN LATERAL expand('People named in: ' || m.text, 5) e, column e.item."
+_AGG = "- One text from many rows: SELECT day, llm_agg('Summarise these notes', text ORDER BY ordinal) FROM notes GROUP BY day."
+
+_CHOICES = (
+    "- EXPLAIN statement shows its calls, tokens and dollars, and calls nothing. A statement that would cost more than what is left is refused "
+    "before anything is sent. SET budget.calls = n lowers your own limit; SET statement.calls = n caps one statement.\n"
+    "- FINAL(expression) or FINAL FROM (query) ends the session with these rows as the answer: exactly what the task asks for and no more."
+)
+
+_READ_TOOLS = "- A read tool is a table function: SELECT * FROM {name}(...)."
+_EFFECT_TOOLS = "- A tool with effects runs once a row, only as a statement of its own: CALL {name}(...) [FROM query]."
+
+_STRATEGY = """\
+# How to work
+1. Look first: count rows, sum(length(text)), the first rows, LIMIT 5. If what you need is small, read it and FINAL at once.
+2. Locate with plain SQL, which is free: ILIKE, regexp_matches, joins, dates. Count, add, sort and compare with SQL, never with a model.
+3. Partition what is long: GROUP BY ordinal // 20 with string_agg(text, chr(10) ORDER BY ordinal). Never select a long text whole.
+4. Map: one statement that calls a model on the rows that remain, typed results into a table: CREATE TABLE facts AS SELECT ... Try it on \
+LIMIT 3 and look at the answers before you run it on all.
+5. Aggregate the typed columns with SQL, check what surprises you in the source rows, then FINAL."""
+
+
+@attrs.frozen
+class Standing:
+    """Where a session stands: its turn cap, its level (0 is the root) of the deepest allowed, and the prompt of its role."""
+
+    max_turns: int = 30
+    depth: int = 0
+    max_depth: int = 0
+    role_prompt: str = ""
+
+
+@attrs.frozen
+class TableNote:
+    """How a loaded table is described to the model. ``characters`` None: not counted, as for typed data."""
+
+    name: str
+    rows: int
+    characters: int | None = None
+    source: str = ""
+
+
+def system_prefix(catalog: CatalogView, budget: BudgetLimits, standing: Standing = Standing()) -> str:
+    """The system text of a session: the same for equal arguments."""
+    who = _WHO.format(turns=count(standing.max_turns, "turn"))
+    if standing.depth:
+        who += f"\nYou are a child session at depth {standing.depth} of {standing.max_depth}: your FINAL goes to the session that asked."
+    language = [
+        _LANGUAGE,
+        *(line for name, line in (("expand", _EXPAND), ("llm_agg", _AGG)) if name in map(_bare, catalog.model_calls)),
+    ]
+    if catalog.read_tools:
+        language.append(_READ_TOOLS.format(name=_bare(catalog.read_tools[0])))
+    if catalog.effect_tools:
+        language.append(_EFFECT_TOOLS.format(name=_bare(catalog.effect_tools[0])))
+    language.append(_CHOICES)
+    parts = [who, "\n".join(language), _STRATEGY, "# What there is\n" + catalog_text(catalog), budget_line(budget)]
+    if standing.role_prompt:
+        parts.append(standing.role_prompt.strip())
+    return "\n\n".join(parts)
+
+
+def task_message(task: str, note: str = "", *, check: str = "") -> str:
+    """The first user message: the task, what is loaded, the finish check if there is one, and the ask for SQL."""
+    parts = [f"Task: {task.strip()}"]
+    if note.strip():
+        parts.append(note.strip())
+    if check:
+        parts.append(f"FINAL is accepted only if this check passes: {check}")
+    parts.append("Reply with SQL.")
+    return "\n\n".join(parts)
+
+
+def context_note(tables: Iterable[TableNote], notes: Iterable[str] = ()) -> str:
+    """What is loaded: rows, characters and tokens of each table, and what the loader has to say.
+
+    >>> print(context_note([TableNote("ctx", 1200, 90_000, "notes.txt")]))
+    Loaded:
+    - ctx: 1,200 rows, 90,000 characters, about 22,500 tokens, from notes.txt. One row a paragraph, in order; too long to read whole.
+    """
+    lines = [_table_note(t) for t in tables] + [f"- note: {one_line(n, 300)}" for n in notes]
+    return "\n".join(["Loaded:", *lines]) if lines else ""
+
+
+def catalog_text(catalog: CatalogView) -> str:
+    """Tables with columns and rows, functions by group, agents. An empty group is left out; a long list of tables ends in names."""
+    lines = _tables(catalog.tables)
+    groups = (
+        ("Model calls", catalog.model_calls),
+        ("Read tools (in FROM)", catalog.read_tools),
+        ("Tools with effects (CALL)", catalog.effect_tools),
+        ("Declared functions", catalog.declared),
+    )
+    for title, functions in groups:
+        if functions:
+            lines.append(f"{title}:")
+            lines.extend(_described(f.signature, f.description) for f in functions)
+    if catalog.agents:
+        lines.append("Agents:")
+        lines.extend(_described(a.name, a.description) for a in catalog.agents)
+    return "\n".join(lines)
+
+
+def budget_line(budget: BudgetLimits) -> str:
+    """What the session may spend.
+
+    >>> budget_line(BudgetLimits(calls=200, dollars=1.0)), budget_line(BudgetLimits())
+    ('Budget: 200 calls, $1. Your turns count too.', 'Budget: no limit; be economical anyway.')
+    """
+    parts = [] if budget.calls is None else [count(budget.calls, "call")]
+    if budget.tokens is not None:
+        parts.append(count(budget.tokens, "token"))
+    if budget.dollars is not None:
+        parts.append(f"${number(round(budget.dollars, 6))}")
+    if budget.wall is not None:
+        parts.append(f"{number(round(budget.wall))} seconds")
+    return f"Budget: {', '.join(parts)}. Your turns count too." if parts else "Budget: no limit; be economical anyway."
+
+
+def _tables(tables: tuple[TableView, ...]) -> list[str]:
+    if not tables:
+        return ["Tables: none yet."]
+    ordered = sorted(tables, key=lambda t: (t.name != "ctx", t.name))
+    lines, used, names = ["Tables:"], 0, list[str]()
+    for table in ordered:
+        line = _table(table)
+        if names or used + len(line) > CATALOG_CHARACTERS:
+            names.append(table.name)
+        else:
+            lines.append(line)
+            used += len(line)
+    if names:
+        lines.append(
+            f"- and {count(len(names), 'more table')} (DESCRIBE shows columns): {one_line(', '.join(names), CATALOG_CHARACTERS // 2)}"
+        )
+    return lines
+
+
+def _table(table: TableView) -> str:
+    columns = ", ".join(f"{c.name} {c.type}" for c in table.columns)
+    rows = "" if table.rows is None else f": {count(table.rows, 'row')}"
+    return one_line(f"- {table.name}({columns}){rows}", 1_500)
+
+
+def _table_note(table: TableNote) -> str:
+    parts = [count(table.rows, "row")]
+    if table.characters is not None:
+        parts.append(count(table.characters, "character"))
+        parts.append(f"about {count(tokens(table.characters), 'token')}")
+    if table.source:
+        parts.append(f"from {table.source}")
+    line = f"- {table.name}: {', '.join(parts)}."
+    if table.characters is None or not table.rows:
+        return line
+    reading = "short enough to read whole" if table.characters <= 12_000 else "too long to read whole"
+    return f"{line} One row a paragraph, in order; {reading}."
+
+
+def _described(name: str, description: str) -> str:
+    return f"- {name}: {one_line(description, 100)}" if description else f"- {name}"
+
+
+def _bare(function: FunctionView) -> str:
+    return function.signature.partition("(")[0]
