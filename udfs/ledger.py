@@ -22,9 +22,10 @@ TRILLIONTHS = 10**12  # a token at $0.01 per million is 10,000 of them
 class Reservation:
     """The worst case of one request, held until it is settled or released. Whichever comes first counts; later ones do nothing."""
 
-    def __init__(self, ledger: Ledger, amounts: tuple[int, int, int]):
+    def __init__(self, ledger: Ledger, amounts: tuple[int, int, int], *, in_flight: bool):
         self._ledger = ledger
         self._amounts = amounts
+        self._flights = int(in_flight)
         self._open = True
 
     @property
@@ -41,7 +42,7 @@ class Reservation:
             if not self._open:
                 return
             self._open = False
-            self._ledger._change(tuple(-a for a in self._amounts), counted(usage), usage)
+            self._ledger._change(tuple(-a for a in self._amounts), counted(usage), usage, -self._flights)
         if usage.requests > self._amounts[0]:
             raise ValueError(f"{usage.requests} requests were sent on a reservation of {self._amounts[0]} calls")
 
@@ -50,7 +51,7 @@ class Reservation:
         with self._ledger._lock:
             if self._open:
                 self._open = False
-                self._ledger._change(tuple(-a for a in self._amounts), (0, 0, 0), None)
+                self._ledger._change(tuple(-a for a in self._amounts), (0, 0, 0), None, -self._flights)
 
 
 class Ledger:
@@ -80,6 +81,7 @@ class Ledger:
         self._reserved = [0, 0, 0]
         self._settled = [0, 0, 0]
         self._usage = Usage()
+        self._flights = 0
 
     # --- asking
 
@@ -134,6 +136,19 @@ class Ledger:
                     return COUNTED[d], shown(d, asked), shown(d, max(0, left))
         return None
 
+    def has_reservations(self) -> bool:
+        """Says whether a request in flight may yet settle below its worst case and so make room here: waiting can help.
+
+        What is set aside for children and what is held back do not count: they may stay as long as the asker waits.
+        """
+        with self._lock:
+            for node in self._chain():
+                if node._flights:
+                    return True
+                if any(share is not None for share in node._share):
+                    break
+        return False
+
     def check_wall(self) -> None:
         """Raises ``BudgetExceeded('wall', ...)`` once a wall of the chain is reached."""
         now = self._clock()
@@ -149,13 +164,11 @@ class Ledger:
         Raises ``BudgetExceeded``, and holds nothing, where a dimension of the chain is too small or the wall is reached; its ``used`` is
         what was settled, held and asked.
         """
-        self.check_wall()
-        amounts = exact(calls, tokens, dollars)
-        with self._lock:
-            for d, asked in enumerate(amounts):
-                self._check(d, asked)
-            self._change(amounts, (0, 0, 0), None)
-        return Reservation(self, amounts)
+        return self._reserve(exact(calls, tokens, dollars), in_flight=True)
+
+    def hold_back(self, calls: int = 1, tokens: int = 0, dollars: float = 0.0) -> Reservation:
+        """Like ``reserve``, for what is kept for later (a session's last turn, to report what it has): nobody waits for it to settle."""
+        return self._reserve(exact(calls, tokens, dollars), in_flight=False)
 
     def record(self, usage: Usage) -> None:
         """Adds what needed no reservation (memo hits, unknown answers, seconds) here and above."""
@@ -229,6 +242,14 @@ class Ledger:
 
     # --- within the lock
 
+    def _reserve(self, amounts: tuple[int, int, int], *, in_flight: bool) -> Reservation:
+        self.check_wall()
+        with self._lock:
+            for d, asked in enumerate(amounts):
+                self._check(d, asked)
+            self._change(amounts, (0, 0, 0), None, int(in_flight))
+        return Reservation(self, amounts, in_flight=in_flight)
+
     def _chain(self) -> Iterator[Ledger]:
         node: Ledger | None = self
         while node is not None:
@@ -269,8 +290,11 @@ class Ledger:
             if node._share[d] is not None:
                 break
 
-    def _change(self, reserved: tuple[int, ...], settled: tuple[int, ...], usage: Usage | None) -> None:
+    def _change(
+        self, reserved: tuple[int, ...], settled: tuple[int, ...], usage: Usage | None, flights: int = 0
+    ) -> None:
         for node in self._chain():
+            node._flights += flights
             before = [node._held(d) for d in range(3)]
             for d in range(3):
                 node._reserved[d] += reserved[d]

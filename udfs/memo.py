@@ -1,7 +1,7 @@
 """The memo: answers that were paid for, in a table of the store's DuckDB.
 
-A key is (who answers, everything else that can change the answer, the prompt): ``route_key`` is one text for provider, endpoint and
-model, ``spec_digest`` is ``CallSpec.digest()``. The prompt is hashed in SQL, so that a round of a million is looked up in one join.
+A key is (who answers, everything else that can change the answer, the prompt): ``route_key`` is provider, endpoint and
+model, a line each; ``spec_digest`` is ``CallSpec.digest()``. The prompt is hashed in SQL, so that a round of a million is looked up in one join.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ CREATE TABLE IF NOT EXISTS memo (
     key BLOB PRIMARY KEY,            -- SHA-256 of the prompt, then 16 bytes of the SHA-256 of route_key and spec_digest
     route_key VARCHAR NOT NULL,
     spec_digest VARCHAR NOT NULL,
+    provider VARCHAR GENERATED ALWAYS AS (split_part(route_key, chr(10), 1)) VIRTUAL,
+    endpoint VARCHAR GENERATED ALWAYS AS (split_part(route_key, chr(10), 2)) VIRTUAL,
+    model VARCHAR GENERATED ALWAYS AS (split_part(route_key, chr(10), 3)) VIRTUAL,
     prompt_digest VARCHAR GENERATED ALWAYS AS (lower(substr(hex(key), 1, 64))) VIRTUAL,
     text VARCHAR NOT NULL,
     kind VARCHAR NOT NULL,           -- answer, or the kind of unknown
@@ -38,6 +41,7 @@ CREATE TABLE IF NOT EXISTS memo (
     created_at TIMESTAMP NOT NULL    -- UTC
 )
 """
+FOUND = ("text", "kind", "input_tokens", "output_tokens", "dollars", "stop", "created_at")  # in the order of MemoEntry
 COMMIT_TRIES = 20  # two engines of one process may write the same key at the same moment
 
 
@@ -90,6 +94,7 @@ class MemoHits(Mapping[int, MemoEntry]):
         self._prompts = prompts
         self.columns = columns
         self._rows: dict[int, int] | None = None
+        self._lists: list[list[Any]] | None = None
 
     @property
     def index(self) -> list[int]:
@@ -108,11 +113,12 @@ class MemoHits(Mapping[int, MemoEntry]):
 
     def __getitem__(self, index: int) -> MemoEntry:
         row = self._by_index()[index]
-        found = {name: self.columns[name][row].as_py() for name in self.columns.column_names if name != "i"}
+        if self._lists is None:
+            self._lists = [self.columns[name].to_pylist() for name in FOUND]
         prompt = self._prompts[index]
-        return MemoEntry(
-            self._route_key, self._spec_digest, prompt if isinstance(prompt, str) else prompt.as_py(), **found
-        )
+        if not isinstance(prompt, str):
+            prompt = prompt.as_py()
+        return MemoEntry(self._route_key, self._spec_digest, prompt, *(values[row] for values in self._lists))
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._by_index())
@@ -201,16 +207,14 @@ class Memo:
         assert row is not None
         return MemoStats(*row)
 
-    def prune(self, older_than_s: float | None = None, *, all: bool = False) -> int:
-        """Removes entries older than ``older_than_s`` seconds, or all; returns how many. Nothing is removed where neither is given."""
-        if older_than_s is None and not all:
-            return 0
-        where, params = "", {}
-        if older_than_s is not None and not all:
+    def prune(self, older_than_s: float | None = None) -> int:
+        """Removes the entries older than ``older_than_s`` seconds, or all where it is None; returns how many."""
+        where, params = "", None
+        if older_than_s is not None:
             where = "WHERE created_at < make_timestamp($before::BIGINT)"
             params = {"before": int((self._clock() - older_than_s) * 1e6)}
         with self._writing:
-            row = self._writer.execute(f"DELETE FROM memo {where}", params or None).fetchone()
+            row = self._writer.execute(f"DELETE FROM memo {where}", params).fetchone()
             with contextlib.suppress(duckdb.TransactionException):  # another reader is at it: the space is reused later
                 self._writer.execute("CHECKPOINT")
         return int(row[0]) if row else 0
@@ -236,11 +240,12 @@ class MemoWriter:
     """Commits entries in groups: while one commit runs, the next group gathers. So a lone answer waits for one commit, many share one.
 
     ``done`` of a submission is called in the writer's thread, with None after its entries are on disk or with the error that kept them
-    from it. At most ``bound`` entries wait; beyond that ``submit`` blocks.
+    from it. At most ``bound`` entries wait; beyond that ``submit`` blocks. ``max_age_s`` is for ``lookup``.
     """
 
-    def __init__(self, memo: Memo, *, bound: int = 100_000):
+    def __init__(self, memo: Memo, *, bound: int = 100_000, max_age_s: float | None = None):
         self._memo = memo
+        self.max_age_s = max_age_s
         self._bound = bound
         self._waiting: list[tuple[Sequence[MemoEntry], Callable[[BaseException | None], None]]] = []
         self._entries = 0
@@ -249,6 +254,10 @@ class MemoWriter:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self.commits = 0
+
+    def lookup(self, route_key: str, spec_digest: str, prompts: Sequence[str], unknown: bool = False) -> MemoHits:
+        """``Memo.lookup``, so that dispatch holds one object."""
+        return self._memo.lookup(route_key, spec_digest, prompts, unknown=unknown, max_age_s=self.max_age_s)
 
     def submit(self, entries: Sequence[MemoEntry], done: Callable[[BaseException | None], None]) -> None:
         """Hands entries over; returns before they are written. After ``close`` it raises RuntimeError."""

@@ -242,6 +242,23 @@ def test_a_share_is_not_raised_even_by_the_host() -> None:
         child.replace(BudgetLimits())
 
 
+def test_waiting_can_help_only_where_a_request_is_in_flight() -> None:
+    session = Ledger(BudgetLimits(calls=20))
+    kept = session.hold_back(2)
+    child = session.slice()
+    assert not session.has_reservations()
+    in_child = child.child().reserve()
+    assert session.has_reservations()
+    assert child.has_reservations()
+    in_child.release()
+    in_session = session.reserve()
+    assert not child.has_reservations(), "a child's share does not grow by what its parent settles"
+    in_session.settle(Usage(requests=1))
+    assert not session.has_reservations()
+    kept.release()
+    assert session.reserved.calls == child.limits.calls == 9
+
+
 def test_a_negative_amount_is_refused() -> None:
     with pytest.raises(ValueError, match="negative"):
         Ledger().reserve(-1)

@@ -149,15 +149,15 @@ def test_entries_expire_by_age(memo: Memo) -> None:
 
 def test_pruning_removes_the_old_or_all_and_counts(memo: Memo) -> None:
     memo.commit([entry("old", created_at=1000.0), entry("new", created_at=1950.0)])
-    assert memo.prune() == 0
     assert memo.prune(older_than_s=100) == 1
-    assert memo.prune(all=True) == 1
+    assert memo.prune(older_than_s=100) == 0
+    assert memo.prune() == 1
     assert memo.stats().entries == 0
 
 
 def test_a_pruned_prompt_can_be_paid_for_again(memo: Memo) -> None:
     memo.commit([entry("p", "one")])
-    memo.prune(all=True)
+    memo.prune()
     memo.commit([entry("p", "two")])
     assert memo.lookup(ROUTE, SPEC, ["p"])[0].text == "two"
 
@@ -168,6 +168,13 @@ def test_the_stats_say_what_the_memo_is_worth(memo: Memo) -> None:
     assert (stats.entries, stats.answers, stats.unknown, stats.routes, stats.bytes) == (2, 1, 1, 2, 6)
     assert (stats.input_tokens, stats.output_tokens, stats.dollars) == (18, 2, 0.5)
     assert (stats.oldest, stats.newest) == (1000.5, 1500.0)
+
+
+def test_the_table_names_who_answered(memo: Memo, con: duckdb.DuckDBPyConnection) -> None:
+    memo.commit([ENTRY])
+    assert con.execute("SELECT provider, endpoint, model FROM memo").fetchall() == [
+        ("anthropic", "https://api.example", "m1")
+    ]
 
 
 def test_the_key_in_python_is_the_key_in_sql(memo: Memo, con: duckdb.DuckDBPyConnection) -> None:
