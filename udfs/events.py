@@ -151,6 +151,25 @@ class ToolUsed(Event):
 
 
 @attrs.frozen(kw_only=True)
+class OperatorMeasured(Event):
+    """One node of a statement's plan, estimated and counted; None where it was not. ``parent`` is None at the root."""
+
+    statement: str
+    node: int
+    parent: int | None
+    operator: str
+    detail: str = ""
+    est_rows: float | None = None
+    rows: int | None = None
+    est_calls: float | None = None
+    calls: int | None = None
+    est_tokens: float | None = None
+    tokens: int | None = None
+    est_dollars: float | None = None
+    dollars: float | None = None
+
+
+@attrs.frozen(kw_only=True)
 class BudgetStopped(Event):
     statement: str | None
     session: str | None
