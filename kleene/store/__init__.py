@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from kleene.store.eventfile import read_events
+from kleene.store.readonly import open_readonly
 from kleene.store.store import Store
+from kleene.store.writer import TraceWriter
 
-__all__ = ["Store"]
+__all__ = ["Store", "TraceWriter", "open_readonly", "read_events"]

@@ -1,0 +1,99 @@
+"""The event file beside the store, one JSON object a line: what a second process reads while the store is locked."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from kleene.udfs.text import clean
+
+ROTATE_BYTES = 64_000_000
+
+
+def events_path(store: Path) -> Path:
+    """The event file of a store.
+
+    >>> events_path(Path("a/run.duckdb")).name
+    'run.events.jsonl'
+    """
+    return store.with_name(store.name.removesuffix(".duckdb") + ".events.jsonl")
+
+
+def older(path: Path) -> Path:
+    """Where a full event file goes; the one that was there is replaced."""
+    return path.with_name(path.name + ".1")
+
+
+class EventFile:
+    """Appends events, for one thread. Each batch is one write to a file in append mode, so that several writers do not mix lines."""
+
+    def __init__(self, path: Path, *, rotate_bytes: int = ROTATE_BYTES):
+        self.path = path
+        self._rotate_bytes = rotate_bytes
+        self._descriptor: int | None = None
+        self._torn = False
+
+    def append(self, events: Iterable[dict[str, Any]]) -> None:
+        """Writes the events. Raises OSError; what was written in part is skipped by readers."""
+        data = b"".join(line(event) for event in events)
+        if not data:
+            return
+        descriptor = self._open()
+        if self._torn:
+            data = b"\n" + data
+        self._torn = True
+        while data:
+            data = data[os.write(descriptor, data) :]
+        self._torn = False
+
+    def close(self) -> None:
+        """Closes the file; the next ``append`` opens it again."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def _open(self) -> int:
+        """The file to write to: another one where this one is full, or was moved or removed by somebody."""
+        if self._descriptor is not None:
+            mine = os.fstat(self._descriptor)
+            try:
+                there = os.stat(self.path)
+            except FileNotFoundError:
+                self.close()
+            else:
+                if mine.st_ino != there.st_ino:
+                    self.close()
+                elif there.st_size >= self._rotate_bytes:
+                    os.replace(self.path, older(self.path))
+                    self.close()
+        if self._descriptor is None:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            size = os.fstat(self._descriptor).st_size
+            self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
+        return self._descriptor
+
+
+def line(event: dict[str, Any]) -> bytes:
+    """One event as a line of UTF-8. Lone surrogates become U+FFFD."""
+    text = json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=str)
+    return clean(text).encode() + b"\n"
+
+
+def read_events(path: str | Path) -> Iterator[dict[str, Any]]:
+    """The events of a file, those of its older part first. A line that was torn is left out, a missing file has none."""
+    for part in (older(Path(path)), Path(path)):
+        try:
+            file = part.open("rb")
+        except FileNotFoundError:
+            continue
+        with file:
+            for raw in file:
+                try:
+                    event = json.loads(raw)
+                except ValueError:
+                    continue
+                if isinstance(event, dict) and isinstance(event.get("event"), str):
+                    yield event

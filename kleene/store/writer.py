@@ -1,0 +1,217 @@
+"""The trace's writer: a subscriber of the event stream that hands every event to a thread, which writes tables and the event file."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import duckdb
+
+from kleene.store.eventfile import ROTATE_BYTES, EventFile, events_path
+from kleene.store.folder import make_private
+from kleene.store.mapping import Batch, hide_texts
+from kleene.store.schema import TRACE, Table
+from kleene.udfs.memo import registered
+
+if TYPE_CHECKING:
+    from kleene.store.store import Store
+    from kleene.udfs.events import Event
+
+BOUND = 100_000  # events that may wait
+BATCH = 5_000  # events written together
+DELAY_S = 0.1  # how long an event waits for company
+PATIENCE_S = 10.0  # how long an emitter waits for a full queue before its event is counted as lost
+TRIES = 5  # of a batch, against commits of other writers
+
+
+class TraceWriter:
+    """Writes events to the store. Calling it costs a few microseconds and never raises; only a full queue makes the caller wait.
+
+    ``trace_text`` False keeps digests of prompts, replies and feedback only; it may be set at any time, for the events that follow.
+    A batch that cannot be written is tried again with the next; its error goes to ``on_problem`` (one sentence) once, and to ``problems``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        trace_text: bool = True,
+        on_problem: Callable[[str], None] | None = None,
+        bound: int = BOUND,
+        rotate_bytes: int = ROTATE_BYTES,
+    ):
+        self.trace_text = trace_text
+        self.lost = 0
+        self._path = store.path
+        self._cursor = store.cursor()
+        self._file = None if store.path is None else EventFile(events_path(store.path), rotate_bytes=rotate_bytes)
+        self._on_problem = on_problem
+        self._problems: list[str] = []
+        self._bound = bound
+        self._queue: list[tuple[Event, bool]] = []
+        self._kept: Batch | None = None
+        self._taken = 0
+        self._done = 0
+        self._hurry = False
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Takes an event. After ``close`` it is counted as lost."""
+        with self._changed:
+            if len(self._queue) >= self._bound:
+                self._changed.wait_for(lambda: len(self._queue) < self._bound or self._closed, PATIENCE_S)
+            if self._closed or len(self._queue) >= self._bound:
+                self.lost += 1
+                return
+            self._queue.append((event, self.trace_text))
+            self._taken += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="kleene-trace", daemon=True)
+                self._thread.start()
+            if len(self._queue) == 1 or len(self._queue) == BATCH:
+                self._changed.notify_all()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What could not be written and why, each once."""
+        return tuple(self._problems)
+
+    def flush(self, timeout_s: float = 30.0) -> bool:
+        """Returns when all events taken so far were written (or failed to be): True, or False after ``timeout_s`` seconds."""
+        with self._changed:
+            upto = self._taken
+            self._hurry = True
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: self._done >= upto, timeout_s)
+
+    def close(self) -> None:
+        """Writes what waits and ends the thread. A second call does nothing."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        if self._kept is not None:
+            self.lost += self._kept.size
+            self._problem(f"{self._kept.size} trace rows were lost")
+        if self._file is not None:
+            self._file.close()
+        self._cursor.close()
+
+    def __enter__(self) -> TraceWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- in the thread
+
+    def _work(self) -> None:
+        while (events := self._next()) is not None:
+            try:
+                self._write(events)
+            except Exception as error:  # nothing of this thread may end it: the events after would wait for ever
+                self._problem(f"the trace was not written: {type(error).__name__}: {error}")
+            with self._changed:
+                self._done += len(events)
+                self._changed.notify_all()
+
+    def _next(self) -> list[tuple[Event, bool]] | None:
+        """The next events, all that wait; None at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._queue) or self._closed)
+            self._changed.wait_for(lambda: len(self._queue) >= BATCH or self._hurry or self._closed, DELAY_S)
+            events, self._queue = self._queue, []
+            self._hurry = False
+            self._changed.notify_all()
+        return events if events or not self._closed else None
+
+    def _write(self, events: list[tuple[Event, bool]]) -> None:
+        batch, forms = Batch(TRACE), []
+        for event, trace_text in events:
+            form = json_form(event)
+            if not trace_text:
+                hide_texts(form)
+            batch.add(form)
+            forms.append(form)
+        if self._file is not None:
+            try:
+                self._file.append(forms)
+            except OSError as error:
+                self._problem(f"the event file {self._file.path} was not written: {error.strerror}")
+        if self._kept is not None:
+            batch.merge(self._kept)
+            self._kept = None
+        try:
+            self._insert(batch)
+        except duckdb.Error as error:
+            self._keep(batch)
+            self._problem(f"the trace was not written: {str(error).splitlines()[0]}")
+
+    def _insert(self, batch: Batch) -> None:
+        for attempt in range(TRIES):
+            try:
+                self._insert_once(batch)
+                break
+            except (duckdb.TransactionException, duckdb.ConstraintException):
+                if attempt == TRIES - 1:
+                    raise
+                time.sleep(0.005 * (attempt + 1))
+        if self._path is not None:
+            make_private(self._path)
+
+    def _insert_once(self, batch: Batch) -> None:
+        self._cursor.execute("BEGIN")
+        try:
+            for table, rows in batch.tables():
+                with registered(self._cursor, "kleene_trace_rows", rows):
+                    self._cursor.execute(insert(table))
+            self._cursor.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(duckdb.Error):
+                self._cursor.execute("ROLLBACK")
+            raise
+
+    def _keep(self, batch: Batch) -> None:
+        """Keeps rows for the next try, as many as the queue may hold."""
+        if batch.size <= self._bound:
+            self._kept = batch
+        else:
+            self.lost += batch.size
+
+    def _problem(self, text: str) -> None:
+        if text in self._problems or len(self._problems) >= 100:
+            return
+        self._problems.append(text)
+        if self._on_problem is not None:
+            with contextlib.suppress(Exception):
+                self._on_problem(text)
+
+
+def json_form(event: Event) -> dict[str, Any]:
+    """``event.to_dict()`` without the recursion: events are flat, and there can be a million of them."""
+    names = [field.name for field in attrs.fields(type(event))]
+    return {"event": type(event).__name__, **{name: getattr(event, name) for name in names}}
+
+
+def insert(table: Table) -> str:
+    """The statement that adds registered rows; rows of a key that is there fill what they know.
+
+    >>> from kleene.store.schema import Table
+    >>> insert(Table("t", (("a", "VARCHAR"), ("b", "BIGINT")), ("a",)))
+    'INSERT INTO t BY NAME SELECT * FROM kleene_trace_rows ON CONFLICT (a) DO UPDATE SET b = coalesce(excluded.b, t.b)'
+    """
+    text = f"INSERT INTO {table.name} BY NAME SELECT * FROM kleene_trace_rows"
+    if not table.key:
+        return text
+    rest = [name for name, _ in table.columns if name not in table.key]
+    fill = ", ".join(f"{name} = coalesce(excluded.{name}, {table.name}.{name})" for name in rest)
+    return f"{text} ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {fill}"
