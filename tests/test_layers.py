@@ -69,7 +69,7 @@ MODULES = modules()
 
 
 def imports_of(module: str, path: Path) -> Iterator[Import]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
 
     def walk(node: ast.AST, runs: bool, top: bool) -> Iterator[Import]:
@@ -212,6 +212,7 @@ def test_every_module_postpones_annotations() -> None:
     wrong = [
         module
         for module, path in MODULES.items()
-        if path.read_text(encoding="utf-8").strip() and not any(f.module == module and f.name == "__future__" for f in IMPORTS)
+        if path.read_text(encoding="utf-8").strip()
+        and not any(f.module == module and f.name == "__future__" for f in IMPORTS)
     ]
     assert wrong == []

@@ -9,7 +9,8 @@ from kleene.cli.exits import UsageError
 
 
 def read_text(argument: str, stdin: TextIO) -> str:
-    """The text an argument stands for. A byte-order mark is dropped; bytes that are not UTF-8 are a ``UsageError``.
+    """The text an argument stands for. A byte-order mark is dropped; bytes of a file that are not UTF-8 are a ``UsageError``,
+    in the argument itself they become U+FFFD.
 
     >>> import sys
     >>> read_text("SELECT 1", sys.stdin)
@@ -20,7 +21,7 @@ def read_text(argument: str, stdin: TextIO) -> str:
         return decoded(raw.read(), "stdin") if raw is not None else stdin.read()
     if argument.startswith("@") and len(argument) > 1:
         return decoded(read_bytes(argument[1:]), argument[1:])
-    return argument
+    return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def read_bytes(name: str) -> bytes:

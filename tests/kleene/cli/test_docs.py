@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kleene.cli.parser import COMMANDS, build_parser
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_page_is_what_the_help_says() -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/gen_cli_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=[c.name for c in COMMANDS])
+def test_every_command_has_one_line_of_help_and_examples_that_parse(command) -> None:
+    import shlex
+
+    assert command.summary and "\n" not in command.summary
+    lines = [line for line in command.examples.splitlines() if line and not line.startswith("#")]
+    assert lines
+    for line in lines:
+        argv = shlex.split(line.partition(" | ")[2] or line if line.startswith("echo") else line)
+        assert argv[:3] == ["python", "-m", "kleene"]
+        assert build_parser().parse_args(argv[3:]).command == command.name
+
+
+def test_help_names_every_command() -> None:
+    text = build_parser().format_help()
+    for command in COMMANDS:
+        assert f"    {command.name} " in text and command.summary in text

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import time
+
+from kleene.cli.progress import Tally, shown
+from kleene.cli.terminal import Terminal
+from kleene.cli.turns import Turns, turn_text
+from kleene.udfs.events import BudgetStopped, CallFinished, RunOfStatement, StatementFinished, TurnFinished
+from tests.kleene.cli.doubles import Stream
+
+
+def call(**more: object) -> CallFinished:
+    base = dict(at=0.0, call="c", session=None, statement="1", site="1:1", alias="worker", model="m", provider="p")
+    return CallFinished(**base, digest="d", batch_size=1, attempts=1, started_at=0.0, **more)  # type: ignore[arg-type]
+
+
+def run(notes: int) -> RunOfStatement:
+    return RunOfStatement(at=0.0, statement="1", run=1, notes=notes, answered=0, seconds=0.0)
+
+
+def test_calls_are_counted_against_those_known_so_far() -> None:
+    tally = Tally()
+    tally(run(3))
+    tally(call(input_tokens=1000, output_tokens=200, dollars=0.01))
+    assert tally.line(tally.started_at) == "1 of 3 calls · 1.2k tokens · $0.0100 · 0 s"
+    tally(run(4))
+    tally(call(memo_hit=True, input_tokens=5000, dollars=1.0))
+    assert tally.line(tally.started_at + 61) == "2 of 5 calls · 1 from the memo · 1.2k tokens · $0.0100 · 61 s"
+
+
+def test_unknown_and_failed_calls_are_told_apart() -> None:
+    tally = Tally()
+    tally(call(kind="refused"))
+    tally(call(error="timeout"))
+    assert tally.line(tally.started_at) == "2 of 2 calls · 1 unknown · 1 failed · 0 s"
+
+
+def test_turns_and_budget_stops_are_shown() -> None:
+    tally = Tally()
+    tally(TurnFinished(at=0, session="s", turn=2, reply="", sql=None, feedback=""))
+    tally(BudgetStopped(at=0, statement=None, session=None, dimension="calls", limit=1, used=1))
+    assert tally.line(tally.started_at) == "turn 3 · out of calls · 0 s"
+
+
+def test_events_that_say_nothing_about_progress_are_passed_over() -> None:
+    tally = Tally()
+    tally(StatementFinished(at=0, statement="1", rows=1, calls=0, tokens=0, dollars=0, memo_hits=0, unknown=0))
+    assert tally.line(tally.started_at) == "0 s"
+
+
+def test_nothing_is_drawn_where_no_terminal_is() -> None:
+    err = Stream()
+    with shown(Tally(), Terminal(Stream(), Stream(), err, environ={})):
+        time.sleep(0.01)
+    assert err.getvalue() == ""
+
+
+def test_a_terminal_shows_the_line_and_the_turns_above_it() -> None:
+    err = Stream(tty=True)
+    terminal = Terminal(Stream(), Stream(), err, environ={"TERM": "xterm", "NO_COLOR": "1"})
+    tally = Tally()
+    turns = Turns(tally, terminal)
+    with shown(tally, terminal):
+        time.sleep(0.5)
+        turns(run(7))
+        turns(TurnFinished(at=0, session="s", turn=1, reply="", sql="SELECT\n  '\x1b[2J'", feedback="1 row\n1"))
+        time.sleep(0.4)
+    text = err.getvalue()
+    assert "0 of 7 calls" in text
+    assert "turn 1" in text and "  SELECT" in text and "    '\\x1b[2J'" in text
+    assert tally.notes == type(tally.notes)()
+
+
+def test_a_turn_shows_the_head_of_its_feedback() -> None:
+    event = TurnFinished(at=0, session="s", turn=1, reply="", sql=None, feedback="\n".join(str(i) for i in range(20)))
+    assert turn_text(event).splitlines() == [
+        "turn 1",
+        "  (no SQL)",
+        "  → 0",
+        *[f"    {i}" for i in range(1, 8)],
+        "    … 12 more lines",
+    ]

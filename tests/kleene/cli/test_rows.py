@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kleene.cli.rows import as_json, as_text, unique
+from tests.kleene.cli.doubles import answer
+
+TEXTS = [
+    ("170141183460469231731687303715884105727::HUGEINT", "170141183460469231731687303715884105727"),
+    ("1.50::DECIMAL(9,2)", "1.50"),
+    ("INTERVAL '1 month 3 days'", "1 month 3 days"),
+    ("'infinity'::DATE", "infinity"),
+    ("'-infinity'::TIMESTAMP", "-infinity"),
+    ("TIMESTAMP_NS '2020-01-01 00:00:00.123456789'", "2020-01-01 00:00:00.123456789"),
+    ("DATE '0044-03-15 (BC)'", "0044-03-15 (BC)"),
+    (r"'\xAB\x00c'::BLOB", r"\xAB\x00c"),
+    ("[1, NULL]", "[1, NULL]"),
+    ("{a: 1, b: 'x'}", "{'a': 1, 'b': x}"),
+    ("MAP {'k': 1}", "{k=1}"),
+    ("row(1, 'a')", "(1, a)"),
+    ("'happy'::ENUM('happy', 'sad')", "happy"),
+    ("'[1.50]'::JSON", "[1.50]"),
+    ("union_value(x := 3)", "3"),
+    ("'nan'::DOUBLE", "nan"),
+    ("true", "true"),
+    ("NULL", None),
+    ("''", ""),
+]
+
+
+@pytest.mark.parametrize(("expr", "text"), TEXTS, ids=[e for e, _ in TEXTS])
+def test_a_value_is_printed_as_duckdb_casts_it(expr: str, text: str | None) -> None:
+    assert list(as_text(answer(f"SELECT {expr}"))) == [[(text,)]]
+
+
+JSONS = [
+    ("18446744073709551615::UBIGINT", "18446744073709551615"),
+    ("1.50::DECIMAL(9,2)", "1.50"),
+    ("0.1::FLOAT", "0.1"),
+    ("1e300::DOUBLE", "1e+300"),
+    ("'nan'::DOUBLE", '"NaN"'),
+    ("'-inf'::DOUBLE", '"-Infinity"'),
+    ("['nan'::DOUBLE, 1.5]", '["NaN",1.5]'),
+    ("{a: 'NaN', b: 'inf'::DOUBLE}", '{"a":"NaN","b":"Infinity"}'),
+    ("'{\"a\":' || chr(10) || '1.50}'", '"{\\"a\\":\\n1.50}"'),
+    ("('{\"a\":' || chr(10) || '1.50}')::JSON", '{"a": 1.50}'),
+    ("{j: '{\"a\":1}'::JSON}", '{"j":{"a":1}}'),
+    ("INTERVAL '1 month'", '"1 month"'),
+    ("'é' || chr(0)", '"é\\u0000"'),
+    ("[]::INTEGER[]", "[]"),
+    ("false", "false"),
+    ("NULL", None),
+]
+
+
+@pytest.mark.parametrize(("expr", "text"), JSONS, ids=[e for e, _ in JSONS])
+def test_a_value_is_json_with_every_digit(expr: str, text: str | None) -> None:
+    assert list(as_json(answer(f"SELECT {expr}"))) == [[(text,)]]
+    json.loads(text or "null")
+
+
+def test_a_time_stands_in_the_sessions_time_zone() -> None:
+    import duckdb
+
+    from kleene.cli.rows import Table
+
+    with duckdb.connect() as con:
+        con.execute("SET TimeZone = 'Asia/Tokyo'")
+        rows = Table.of(con.sql("SELECT TIMESTAMPTZ '2020-01-01 00:00:00+00' AS t"))
+    assert list(as_text(rows)) == [[("2020-01-01 09:00:00+09",)]]
+
+
+def test_rows_come_in_batches_and_in_order() -> None:
+    batches = list(as_text(answer("SELECT i FROM range(5000) AS t(i)")))
+    assert [len(b) for b in batches] == [2048, 2048, 904]
+    assert [row[0] for b in batches for row in b] == [str(i) for i in range(5000)]
+
+
+def test_no_rows_give_no_batches() -> None:
+    assert list(as_json(answer("SELECT 1 AS a WHERE false"))) == []
+
+
+def test_equal_names_do_not_hide_each_other() -> None:
+    assert unique(["a", "a", "a_1", "a"]) == ["a", "a_1", "a_1_1", "a_2"]
+    assert list(as_text(answer("SELECT 1 AS a, 2 AS a"))) == [[("1", "2")]]
