@@ -20,10 +20,7 @@ def write_rows(relation: Relation, format_: str, out: TextIO, limits: Limits | N
     """
     if not relation.columns:
         return
-    if format_ == "table":
-        lines = table_lines(relation, limits or Limits())
-    else:
-        lines = WRITERS[format_](relation)
+    lines = table_lines(relation, limits or Limits()) if format_ == "table" else WRITERS[format_](relation)
     for line in lines:
         out.write(line + "\n")
 

@@ -14,13 +14,15 @@ from kleene.cli.main import main
 from kleene.cli.terminal import Terminal
 from kleene.planner.specs import Usage
 
+UNUSED = Usage()
+
 
 @attrs.frozen
 class Answer:
     columns: tuple[str, ...]
     types: tuple[str, ...]
     table: pyarrow.Table
-    usage: Usage = Usage()
+    usage: Usage = UNUSED
     warnings: tuple[str, ...] = ()
     message: str | None = None
 
@@ -60,7 +62,7 @@ class Run:
     answer: Answer | None = None
     outcome: str = "final"
     forced: bool = False
-    usage: Usage = Usage()
+    usage: Usage = UNUSED
     run_id: str = "r1"
     error: str | None = None
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import duckdb
@@ -134,7 +135,5 @@ def test_a_full_disk_is_an_error_in_the_systems_words() -> None:
         code = main(["sql", "SELECT 1"], terminal=Terminal(Stream(), out, err), connect=Engine().connect)
         assert (code, err.getvalue()) == (1, "error: No space left on device\n")
     finally:
-        try:
+        with contextlib.suppress(OSError):
             out.close()
-        except OSError:
-            pass

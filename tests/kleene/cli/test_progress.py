@@ -10,8 +10,16 @@ from tests.kleene.cli.doubles import Stream
 
 
 def call(**more: object) -> CallFinished:
-    base = dict(at=0.0, call="c", session=None, statement="1", site="1:1", alias="worker", model="m", provider="p")
-    return CallFinished(**base, digest="d", batch_size=1, attempts=1, started_at=0.0, **more)  # type: ignore[arg-type]
+    who = {
+        "call": "c",
+        "session": None,
+        "statement": "1",
+        "site": "1:1",
+        "alias": "worker",
+        "model": "m",
+        "provider": "p",
+    }
+    return CallFinished(at=0.0, digest="d", batch_size=1, attempts=1, started_at=0.0, **who, **more)  # type: ignore[arg-type]
 
 
 def run(notes: int) -> RunOfStatement:
