@@ -1,0 +1,445 @@
+"""CallSQL text to statements, each with its exact place in the text; and the specs that CREATE FUNCTION and CREATE AGENT declare."""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+import attrs
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from kleene.planner import nodes
+from kleene.planner.dialect import CallSQL
+from kleene.planner.errors import ParseError, did_you_mean
+from kleene.planner.grammar import BUDGET_WORDS, FORMS
+from kleene.planner.settings import EFFORTS
+from kleene.planner.specs import AgentSpec, AnswerType, BudgetLimits, FunctionSpec, Param, Span, Template, Volatility
+
+RESERVED_AGENTS = ("self", "root")
+# what a statement may be; sqlglot also reads bare expressions ("reset threads" as a column with an alias) and opaque commands
+_STATEMENTS: tuple[type[exp.Expr], ...] = (
+    nodes.OwnStatement,
+    exp.Query,
+    exp.Values,
+    exp.Pivot,
+    exp.DML,
+    exp.Create,
+    exp.Drop,
+    exp.Alter,
+    exp.Merge,
+    exp.Set,
+    exp.Use,
+    exp.Attach,
+    exp.Detach,
+    exp.Copy,
+    exp.Describe,
+    exp.Summarize,
+    exp.Pragma,
+    exp.Transaction,
+    exp.Commit,
+    exp.Rollback,
+    exp.Show,
+    exp.Comment,
+    exp.Install,
+    exp.TruncateTable,
+    exp.Analyze,
+)
+# first words of statements that only CallSQL has: what sqlglot cannot read in them is an error of ours, not DuckDB's to report
+_OWN_STARTS = ("FINAL", "CALIBRATE")
+
+
+@attrs.frozen
+class Statement:
+    """One statement of a text.
+
+    ``source`` the whole text; ``text`` its exact slice, without the semicolon and the blanks and comments around it; ``span`` where.
+    ``tree`` None means that the text cannot be read here and ``unreadable`` says why: DuckDB may still be able to. ``has_own``: the tree
+    is, or holds, something DuckDB does not know (an own statement, or MAXRECURSION).
+    """
+
+    source: str
+    text: str
+    span: Span
+    tree: exp.Expr | None = attrs.field(eq=False)
+    unreadable: ParseError | None = attrs.field(default=None, eq=False)
+    has_own: bool = False
+
+
+def parse(source: str) -> tuple[Statement, ...]:
+    """Split a text at its semicolons and read each statement; empty and comment-only pieces are dropped.
+
+    A malformed own statement raises ``ParseError`` with its place in ``source`` and the right form. Text that sqlglot cannot read, or
+    would read with another meaning than DuckDB, gives a statement without a tree.
+    """
+    dialect = CallSQL()
+    try:
+        tokens = dialect.tokenize(source)
+    except SqlglotError:
+        return _untokenized(dialect, source)
+    return tuple(_read(dialect, source, piece) for piece in _pieces(tokens))
+
+
+def _pieces(tokens: list[Token]) -> list[list[Token]]:
+    pieces: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    return [p for p in pieces if p]
+
+
+def _read(dialect: CallSQL, source: str, tokens: list[Token]) -> Statement:
+    start, end = tokens[0].start, tokens[-1].end + 1
+    span, text = Span.at(source, start, end), source[start:end]
+    parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
+    try:
+        trees = parser.parse(tokens, source)
+    except SqlglotError as error:
+        at = Span.at(source, *parser.failed_at) if parser.failed_at != (0, 0) else span
+        details = getattr(error, "errors", None)
+        reason = details[0].get("description") if details else str(error)
+        return _unreadable(source, text, span, at, str(reason), tokens)
+    except RecursionError:
+        return _unreadable(source, text, span, span, "it is nested too deeply", tokens)
+    tree = trees[0] if len(trees) == 1 else None
+    if tree is None or not _is_statement(tree):
+        return _unreadable(source, text, span, span, "it is no statement", tokens)
+    return Statement(source, text, span, tree, has_own=has_own(tree))
+
+
+def _is_statement(tree: exp.Expr | None) -> bool:
+    if isinstance(tree, (nodes.Explain, nodes.Prepare)):
+        return _is_statement(tree.this if isinstance(tree, nodes.Explain) else tree.expression)
+    if isinstance(tree, exp.Create) and isinstance(tree.expression, exp.Command):
+        return False
+    return isinstance(tree, _STATEMENTS)
+
+
+def _unreadable(source: str, text: str, span: Span, at: Span, reason: str, tokens: list[Token]) -> Statement:
+    first = tokens[0].text.upper()
+    form = (
+        first.lower()
+        if first in _OWN_STARTS
+        else "agent"
+        if [t.text.upper() for t in tokens[1:2]] == ["AGENT"]
+        else None
+    )
+    if form:
+        raise ParseError(f"this {first} statement cannot be read: {reason}", hint=FORMS[form], span=at, source=source)
+    hint = "Kleene plans only what it can read; write this part in another way."
+    error = ParseError(f"this statement cannot be read: {reason}", hint=hint, span=at, source=source)
+    return Statement(source, text, span, None, error)
+
+
+def _untokenized(dialect: CallSQL, source: str) -> tuple[Statement, ...]:
+    """A string, identifier or comment that does not end: the statements before it are read, the rest is one unreadable statement."""
+    at = _last_whole(dialect, source)
+    before = parse(source[:at]) if at else ()
+    rest = source[at:]
+    start = at + len(rest) - len(rest.lstrip("\ufeff \t\r\n"))
+    span = Span.at(source, start, len(source.rstrip()))
+    reason = "a string, quoted name or comment does not end"
+    word = re.match(r"\w+", source[start:])
+    if (
+        word
+        and word.group().upper() in _OWN_STARTS
+        or re.match(r"(?i)create\s+(or\s+replace\s+)?agent\b", source[start:])
+    ):
+        raise ParseError(f"this statement cannot be read: {reason}", span=span, source=source)
+    error = ParseError(f"this statement cannot be read: {reason}", hint="Close the quote.", span=span, source=source)
+    whole = tuple(attrs.evolve(s, source=source) for s in before)
+    return (*whole, Statement(source, source[start : span.end], span, None, error))
+
+
+def _last_whole(dialect: CallSQL, source: str) -> int:
+    """The end of the longest part that ends in a semicolon and can be tokenized; 0 where there is none."""
+    for match in reversed(list(re.finditer(";", source))):
+        try:
+            tokens = dialect.tokenize(source[: match.end()])
+        except SqlglotError:
+            continue
+        if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+            return match.end()
+    return 0
+
+
+def has_own(tree: exp.Expr) -> bool:
+    """Whether DuckDB cannot be given this tree as it is: it holds an own statement or a MAXRECURSION clause."""
+    return any(isinstance(n, nodes.OwnStatement) or "maxrecursion" in n.meta for n in tree.walk())
+
+
+def max_recursion(cte: exp.CTE) -> int | None:
+    """The rounds that MAXRECURSION allows a recursive CTE, or None."""
+    rounds = cte.meta.get("maxrecursion")
+    return rounds if isinstance(rounds, int) else None
+
+
+def span_of(statement: Statement, node: exp.Expr) -> Span | None:
+    """Where a node of the statement's tree stands in its source, from its first to its last placed part; None where no part has a place
+    (a node that a rewrite made)."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for part in node.walk():
+        start, end = part.meta.get("start"), part.meta.get("end")
+        if isinstance(start, int) and isinstance(end, int):
+            starts.append(start)
+            ends.append(max(end, int(part.meta.get("close") or 0)) + 1)
+    return Span.at(statement.source, min(starts), max(ends)) if starts else None
+
+
+def number_placeholders(tree: exp.Expr) -> int:
+    """Name the ``?`` of a tree ``$1``, ``$2``, ... in the order of the text, in place; returns how many there are.
+
+    After this a parameter may be copied or moved. Raises ``ParseError`` where ``?`` stands beside numbered or named parameters.
+    """
+    found = [p for p in tree.find_all(exp.Placeholder)]
+    bare = [p for p in found if p.this is None]
+    if bare and len(bare) < len(found):
+        raise ParseError("? cannot stand beside $ parameters", hint="Number all of them: $1, $2, ...")
+    bare.sort(key=lambda p: int(p.meta.get("start") or 0))
+    for number, placeholder in enumerate(bare, start=1):
+        placeholder.set("this", str(number))
+    return len(bare)
+
+
+def setting_value(node: nodes.SetKey) -> str | None:
+    """The text of the value of ``SET key = value``; None for NULL."""
+    value = node.expression
+    return None if isinstance(value, exp.Null) else value.name
+
+
+# -- specs
+
+
+def function_spec(node: nodes.CreateFunction, statement: Statement | None = None) -> FunctionSpec:
+    """What a CREATE FUNCTION declares. Raises ``ParseError`` where it has no meaning; with ``statement`` the error has its place.
+
+    ``answer.schema`` is None: the schema of ``json`` and ``typed`` answers is derived elsewhere. A table-valued function's answer is
+    ``typed`` with ``sql`` the list of its rows.
+    """
+    args = node.args
+    params = tuple(_param(p) for p in args.get("params") or ())
+    _check_names(params, "argument", "function", statement, args.get("params") or ())
+    table = tuple(_param(c) for c in args.get("columns") or ()) or None
+    _check_names(table or (), "column", "function", statement, args.get("columns") or ())
+    answer = answer_type(_type_text(args["returns"])) if args.get("returns") else _table_answer(table or ())
+    kind = str(args["kind"])
+    body: exp.Expr = args["body"]
+    template = _template(params, body, kind, statement) if kind != "SQL" else None
+    thresholds = _thresholds(args, statement)
+    if args.get("proxy") and answer.kind != "bool":
+        _bad("function", f"PROXY needs RETURNS BOOLEAN, not {answer.sql}", statement, args["proxy"])
+    volatility = args.get("volatility") or {"PROMPT": "IMMUTABLE", "SQL": "STABLE", "SHELL": "VOLATILE"}[kind]
+    return FunctionSpec(
+        name=node.this.name,
+        params=params,
+        answer=answer,
+        body=kind.lower(),
+        template=template,
+        text=_body_text(body, kind),
+        model=_text(args.get("model")),
+        effort=_effort(args.get("effort"), "function", statement),
+        batch=_batch(args.get("batch"), kind, statement),
+        volatility=Volatility(volatility),
+        proxy=_text(args.get("proxy")),
+        thresholds=thresholds,
+        via=_text(args.get("via")),
+        via_negated=bool(args.get("via_negated")),
+        table=table,
+    )
+
+
+def agent_spec(node: nodes.CreateAgent, statement: Statement | None = None) -> AgentSpec:
+    """What a CREATE AGENT declares. Raises ``ParseError`` for a reserved name, an unknown effort and numbers below zero."""
+    args = node.args
+    name = node.this.name
+    if name.casefold() in RESERVED_AGENTS:
+        _bad("agent", f"the name {name} is taken", statement, node.this)
+    limits = {b.name: _limit(b.name, b.expression, statement) for b in args.get("budget") or ()}
+    turns = args.get("turns")
+    tools = args.get("tools")
+    return AgentSpec(
+        name=name,
+        model=_text(args.get("model")) or "worker",
+        effort=_effort(args.get("effort"), "agent", statement),
+        tools=tuple(t.name for t in tools) if tools else () if args.get("no_tools") else None,
+        budget=BudgetLimits(**limits) if limits else None,  # type: ignore[arg-type]
+        turns=int(_limit("turns", turns, statement)) if turns is not None else None,
+        prompt=_text(args.get("prompt")) or "",
+    )
+
+
+def answer_type(declared: str) -> AnswerType:
+    """How the reply of a call that returns this DuckDB type is read.
+
+    >>> answer_type("INTEGER"), answer_type("VARCHAR[]").kind
+    (AnswerType(kind='bigint', sql='INTEGER', schema=None), 'typed')
+    """
+    word = re.sub(r"\(.*\)$", "", declared.strip()).strip().upper()
+    return AnswerType(_KINDS.get(word, "typed"), declared)
+
+
+_KINDS = {
+    **dict.fromkeys(("BOOLEAN", "BOOL", "LOGICAL"), "bool"),
+    **dict.fromkeys(
+        ("TINYINT", "INT1", "SMALLINT", "INT2", "INT16", "SHORT", "INTEGER", "INT", "INT4", "INT32", "SIGNED"), "bigint"
+    ),
+    **dict.fromkeys(
+        ("BIGINT", "INT8", "INT64", "LONG", "UTINYINT", "UINT8", "USMALLINT", "UINT16", "UINTEGER", "UINT32"), "bigint"
+    ),
+    **dict.fromkeys(("DOUBLE", "FLOAT8", "FLOAT", "FLOAT4", "REAL", "DOUBLE PRECISION"), "double"),
+    **dict.fromkeys(("VARCHAR", "TEXT", "STRING", "CHAR", "BPCHAR", "NVARCHAR"), "text"),
+    "JSON": "json",
+}
+
+
+def template_of(text: str, names: tuple[str, ...]) -> Template:
+    """The template of a prompt: ``{name}`` is a hole where name is one of ``names`` in any case, ``{{`` and ``}}`` are literal braces,
+    other braces are text.
+
+    Raises ``ParseError`` naming an unknown identifier in braces, and each of ``names`` that no hole uses.
+
+    >>> template_of("Is {A} in {{b}} or {1}?", ("a",)).parts
+    ('Is ', 0, ' in {b} or {1}?')
+    """
+    index = {n.casefold(): i for i, n in enumerate(names)}
+    parts: list[str | int] = []
+    literal, at = "", 0
+    for match in re.finditer(r"\{\{|\}\}|\{\s*([^\W\d]\w*)\s*\}", text):
+        literal += text[at : match.start()]
+        at = match.end()
+        name = match.group(1)
+        if name is None:
+            literal += match.group()[0]
+            continue
+        if name.casefold() not in index:
+            near = did_you_mean(name, names)
+            hint = f"Did you mean {{{near}}}?" if near else f"Write {{{{{name}}}}} for the text {{{name}}}."
+            raise ParseError(f"{{{name}}} is no argument of the function", hint=hint)
+        parts += [literal] if literal else []
+        parts.append(index[name.casefold()])
+        literal = ""
+    literal += text[at:]
+    parts += [literal] if literal else []
+    unused = [n for i, n in enumerate(names) if i not in parts]
+    if unused:
+        raise ParseError(
+            f"the argument {unused[0]} is not used",
+            hint=f"Put {{{unused[0]}}} where its value belongs, or drop the argument.",
+        )
+    return Template(tuple(parts))
+
+
+def _template(params: tuple[Param, ...], body: exp.Expr, kind: str, statement: Statement | None) -> Template:
+    what = "prompt" if kind == "PROMPT" else "command"
+    if not body.name.strip():
+        _bad("function", f"the {what} is empty", statement, body)
+    try:
+        return template_of(body.name, tuple(p.name for p in params))
+    except ParseError as error:
+        span, source = _place(statement, body)
+        raise ParseError(error.message, hint=error.hint, span=span, source=source) from None
+
+
+def _param(column: exp.Expr) -> Param:
+    return Param(column.name, _type_text(column.args["kind"]))
+
+
+def _type_text(kind: exp.Expr) -> str:
+    return kind.sql(CallSQL)
+
+
+def _table_answer(columns: tuple[Param, ...]) -> AnswerType:
+    fields = ", ".join(f"{_quoted(c.name)} {c.type}" for c in columns)
+    return AnswerType("typed", f"STRUCT({fields})[]")
+
+
+def _quoted(name: str) -> str:
+    return exp.to_identifier(name, quoted=True).sql(CallSQL)
+
+
+def _text(node: exp.Expr | None) -> str | None:
+    return None if node is None else node.name
+
+
+def _body_text(body: exp.Expr, kind: str) -> str:
+    return body.name if kind != "SQL" else str(body.meta.get("text") or body.sql(CallSQL))
+
+
+def _effort(node: exp.Expr | None, form: str, statement: Statement | None) -> str | None:
+    if node is None:
+        return None
+    if node.name.casefold() not in EFFORTS:
+        _bad(form, f"unknown effort {node.name}, expected one of {', '.join(EFFORTS)}", statement, node)
+    return node.name.casefold()
+
+
+def _batch(node: exp.Expr | None, kind: str, statement: Statement | None) -> int | str:
+    if node is None:
+        return 1
+    if kind != "PROMPT":
+        _bad("function", f"BATCH is for PROMPT functions, not {kind}", statement, node)
+    if isinstance(node, exp.Var):
+        return "auto"
+    if not node.name.isdigit() or int(node.name) < 1:
+        _bad("function", f"BATCH must be a whole number of at least 1, not {node.name}", statement, node)
+    return int(node.name)
+
+
+def _thresholds(args: dict[str, exp.Expr], statement: Statement | None) -> tuple[float, float] | None:
+    low, high = args.get("low"), args.get("high")
+    if low is None or high is None:
+        return None
+    bounds = float(low.name), float(high.name)
+    if not 0 <= bounds[0] <= bounds[1] <= 1:
+        _bad("function", f"THRESHOLDS must be 0 <= low <= high <= 1, not ({low.name}, {high.name})", statement, low)
+    return bounds
+
+
+def _limit(word: str, node: exp.Expr, statement: Statement | None) -> int | float:
+    value = float(node.name)
+    least = 1 if word == "turns" else 0
+    if value < least or (word not in ("dollars", "wall") and not value.is_integer()):
+        kind = "a number" if word in ("dollars", "wall") else "a whole number"
+        _bad("agent", f"{word} must be {kind} of at least {least}, not {node.name}", statement, node)
+    return value if word in ("dollars", "wall") else int(value)
+
+
+def _check_names(
+    params: tuple[Param, ...], what: str, form: str, statement: Statement | None, columns: list[exp.Expr] | tuple[()]
+) -> None:
+    seen: set[str] = set()
+    for param, node in zip(params, columns, strict=False):
+        if param.name.casefold() in seen:
+            _bad(form, f"the {what} {param.name} is declared twice", statement, node)
+        seen.add(param.name.casefold())
+
+
+def _place(statement: Statement | None, node: exp.Expr) -> tuple[Span | None, str | None]:
+    if statement is None:
+        return None, None
+    return span_of(statement, node) or statement.span, statement.source
+
+
+def _bad(form: str, message: str, statement: Statement | None, node: exp.Expr) -> NoReturn:
+    span, source = _place(statement, node)
+    raise ParseError(message, hint=FORMS[form], span=span, source=source)
+
+
+__all__ = [
+    "BUDGET_WORDS",
+    "Statement",
+    "agent_spec",
+    "answer_type",
+    "function_spec",
+    "has_own",
+    "max_recursion",
+    "number_placeholders",
+    "parse",
+    "setting_value",
+    "span_of",
+    "template_of",
+]
