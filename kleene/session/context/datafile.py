@@ -1,0 +1,140 @@
+"""Reads data files through a throw-away DuckDB connection of their own, never through the user's or a session's instance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import duckdb
+import pyarrow as pa
+
+from kleene.planner.errors import ConfigError
+from kleene.session.context.feed import Feed
+from kleene.session.text import one_line
+
+READERS = {
+    ".csv": ("read_csv", "CSV"),
+    ".tsv": ("read_csv", "CSV"),
+    ".parquet": ("read_parquet", "Parquet"),
+    ".json": ("read_json", "JSON"),
+    ".jsonl": ("read_json", "JSON lines"),
+    ".ndjson": ("read_json", "JSON lines"),
+}
+
+SAMPLED_WHOLE = 64 << 20
+"""Files up to this size are read once more to find their types, so that no late row contradicts a guess."""
+
+READABLE = (
+    "readable are texts (UTF-8 or UTF-16), folders of texts, - for standard input, and as tables .csv, .tsv, .json, .jsonl, .ndjson (also with "
+    ".gz), .parquet and .duckdb files"
+)
+
+
+def scratch() -> duckdb.DuckDBPyConnection:
+    """An in-memory connection for reading files. Types that Arrow lacks (JSON, HUGEINT, UUID, BIT) keep their names on the way."""
+    connection = duckdb.connect(config={"autoinstall_known_extensions": False})
+    connection.execute("SET arrow_lossless_conversion = true")
+    return connection
+
+
+@attrs.frozen
+class Table:
+    """What one table is read from: a query with its parameters, and what its file is called in errors and notes."""
+
+    connection: duckdb.DuckDBPyConnection
+    query: str
+    parameters: dict[str, str]
+    path: Path
+    kind: str
+    notes: tuple[str, ...] = ()
+
+    def feed(self, name: str) -> Feed:
+        """The table under a name. Reads the file's head for the schema; raises ``ConfigError`` where that is impossible."""
+        with _named(self.path, self.kind):
+            schema = self._relation(f"SELECT * FROM ({self.query}) LIMIT 0").arrow().schema
+        return Feed(name, schema, str(self.path), self._batches)
+
+    def _batches(self, feed: Feed) -> Iterator[pa.RecordBatch]:
+        feed.notes.extend(self.notes)
+        with _named(self.path, self.kind):
+            reader = self._relation(self.query).arrow()
+            while (batch := next(reader, None)) is not None:
+                yield batch
+
+    def _relation(self, query: str) -> duckdb.DuckDBPyRelation:
+        return self.connection.cursor().sql(query, params=self.parameters or None)
+
+
+def is_data(path: Path) -> bool:
+    """True when the name says that the file is a table. DuckDB files are told by content: see ``textfile.binary_kind``."""
+    return _suffix(path) in READERS
+
+
+def file_feed(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> Feed:
+    """The feed of one data file. A CSV file that is not UTF-8 is read as Latin-1, with a note."""
+    function, kind = READERS[_suffix(path)]
+    size = path.stat().st_size
+    whole = ", sample_size = -1" if function != "read_parquet" and size <= SAMPLED_WHOLE else ""
+    table = Table(connection, f"SELECT * FROM {function}($path{whole})", {"path": _unglobbed(path)}, path, kind)
+    try:
+        return table.feed(name)
+    except ConfigError as error:
+        if function != "read_csv" or not re.search(r"utf-8|unicode", error.message, re.IGNORECASE):
+            raise
+    latin = f"SELECT * FROM {function}($path{whole}, encoding = 'latin-1')"
+    return attrs.evolve(table, query=latin, notes=(f"{path} is not UTF-8: read as Latin-1",)).feed(name)
+
+
+def database_tables(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Table]:
+    """The tables and views of a DuckDB file, attached read-only, by name; those of another schema are named ``schema_table``."""
+    alias = f"source_{len(connection.execute('FROM duckdb_databases()').fetchall())}"
+    with _named(path, "a DuckDB database"):
+        literal = str(path).replace("'", "''")
+        connection.execute(f"ATTACH '{literal}' AS {alias} (READ_ONLY)")
+        found = connection.execute(
+            "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = $1 AND NOT internal UNION ALL "
+            "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = $1 AND NOT internal ORDER BY ALL",
+            [alias],
+        ).fetchall()
+    tables = {}
+    for schema, table in found:
+        query = f"SELECT * FROM {alias}.{_quoted(schema)}.{_quoted(table)}"
+        name = table if schema == "main" else f"{schema}_{table}"
+        tables[name] = Table(connection, query, {}, path, "a DuckDB database")
+    return tables
+
+
+def reserved_words(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """The words that cannot name a table without quotes."""
+    query = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"
+    return frozenset(row[0] for row in connection.execute(query).fetchall())
+
+
+@contextmanager
+def _named(path: Path, kind: str) -> Iterator[None]:
+    """Turns what DuckDB, Arrow or the system say of a file into an error that names it."""
+    try:
+        yield
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        said = re.sub(r"^[A-Z][A-Za-z ]*Error: ", "", str(error).strip())
+        hint = READABLE
+        if "already attached" in said or "different configuration" in said or "Conflicting lock" in said:
+            hint = "it is open elsewhere: close it there, or hand over its tables by name"
+        raise ConfigError(f"cannot read {path} as {kind}: {one_line(said, 300)}", hint=hint) from None
+
+
+def _suffix(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz").removesuffix(".zst")
+    return Path(name).suffix
+
+
+def _unglobbed(path: Path) -> str:
+    """The path as a pattern that matches only itself."""
+    return re.sub(r"[\[*?]", lambda m: f"[{m[0]}]", str(path))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

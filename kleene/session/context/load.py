@@ -1,0 +1,217 @@
+"""From sources to tables: texts become ``ctx``, one row a paragraph, and data files tables of their own."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import attrs
+import duckdb
+import pyarrow as pa
+
+from kleene.planner.errors import ConfigError, did_you_mean
+from kleene.session.context import datafile, textfile
+from kleene.session.context.feed import Feed
+from kleene.session.context.names import Names, stem
+from kleene.session.context.paragraphs import paragraphs
+from kleene.session.text import count, scrub
+
+BATCH_ROWS = 2_048
+BATCH_CHARACTERS = 1 << 20
+
+CTX = pa.schema([("ordinal", pa.int64()), ("text", pa.string())])
+CTX_WITH_SOURCE = CTX.append(pa.field("source", pa.string()))
+
+
+@attrs.frozen
+class Inline:
+    """A text given as a Python string."""
+
+    text: str
+    name: str = "text"
+
+
+Source = str | os.PathLike[str] | Inline
+
+
+@attrs.frozen
+class _Document:
+    """A text to read: its name in the ``source`` column, and how to open it."""
+
+    label: str
+    open: Callable[[], BinaryIO]
+    keep_open: bool = False
+
+
+def load_context(
+    sources: Sequence[Source], *, stdin: BinaryIO | None = None, taken: Iterable[str] = ()
+) -> tuple[Feed, ...]:
+    """The tables that the sources make: ``ctx(ordinal BIGINT, text VARCHAR)`` first if there is any text, then one a data file or database table.
+
+    A source is a path, ``-`` (``stdin``, standard input by default) or an ``Inline`` text. With a folder, or with several texts, ctx has a third
+    column ``source``. Nothing but heads is read before a feed's reader is. ``taken`` names are not given to tables. Raises ``ConfigError`` that
+    names the file which is missing or unreadable, and says what is readable.
+    """
+    connection = datafile.scratch()
+    names = Names(datafile.reserved_words(connection))
+    names.keep(taken)
+    documents: list[_Document] = []
+    tables: list[Callable[[], Iterable[Feed]]] = []
+    notes: list[str] = []
+    folders = False
+    for source in sources:
+        if isinstance(source, Inline):
+            documents.append(_inline(source))
+        elif source == "-":
+            documents.append(_Document("standard input", lambda: stdin or sys.stdin.buffer, keep_open=True))
+        else:
+            path = _existing(Path(source))
+            if path.is_dir():
+                folders = True
+                documents.extend(_folder(path, notes))
+            elif datafile.is_data(path):
+                tables.append(lambda path=path: [datafile.file_feed(connection, path, names.take(stem(path.name)))])  # type: ignore[misc]
+            elif (kind := _kind(path)) == "a DuckDB database":
+                tables.append(lambda path=path: _database(connection, path, names))  # type: ignore[misc]
+            elif kind is not None:
+                raise ConfigError(f"{_label(path)} is {kind}, not a text", hint=datafile.READABLE)
+            else:
+                documents.append(_text_file(path))
+    feeds = (
+        [_ctx(names.take("ctx"), documents, notes, with_source=folders or len(documents) > 1)]
+        if documents or folders
+        else []
+    )
+    for make in tables:
+        feeds.extend(make())
+    return tuple(feeds)
+
+
+def _ctx(name: str, documents: list[_Document], notes: list[str], *, with_source: bool) -> Feed:
+    def batches(feed: Feed) -> Iterator[pa.RecordBatch]:
+        feed.notes.extend(notes)
+        return _batched(_rows(documents, feed), feed, with_source=with_source)
+
+    source = documents[0].label if len(documents) == 1 else count(len(documents), "text")
+    schema = CTX_WITH_SOURCE if with_source else CTX
+    return Feed(name, schema, source, batches, text=True, once=any(d.keep_open for d in documents))
+
+
+def _rows(documents: list[_Document], feed: Feed) -> Iterator[tuple[str, str]]:
+    for document in documents:
+
+        def bad(n: int, label: str = document.label) -> None:
+            feed.notes.append(f"{count(n, 'byte')} of {label} {'is' if n == 1 else 'are'} not UTF-8: read as U+FFFD")
+
+        try:
+            stream = document.open()
+            try:
+                for text in paragraphs(textfile.lines(stream, document.label, bad)):
+                    yield text, document.label
+            finally:
+                if not document.keep_open:
+                    stream.close()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot read {document.label}: {error.strerror or error}", hint=datafile.READABLE
+            ) from None
+
+
+def _batched(rows: Iterator[tuple[str, str]], feed: Feed, *, with_source: bool) -> Iterator[pa.RecordBatch]:
+    ordinal = 0
+    texts: list[str] = []
+    labels: list[str] = []
+    held = 0
+
+    def batch() -> pa.RecordBatch:
+        columns = [pa.array(range(ordinal - len(texts) + 1, ordinal + 1), pa.int64()), pa.array(texts, pa.string())]
+        if with_source:
+            columns.append(pa.array(labels, pa.string()))
+        feed.characters = (feed.characters or 0) + held
+        return pa.record_batch(columns, schema=feed.schema)
+
+    for text, label in rows:
+        ordinal += 1
+        texts.append(text)
+        labels.append(label)
+        held += len(text)
+        if len(texts) >= BATCH_ROWS or held >= BATCH_CHARACTERS:
+            yield batch()
+            texts, labels, held = [], [], 0
+    if texts:
+        yield batch()
+
+
+def _inline(source: Inline) -> _Document:
+    data = scrub(source.text)
+    return _Document(scrub(source.name), lambda: io.BytesIO(data.encode()))
+
+
+def _text_file(path: Path) -> _Document:
+    return _Document(_label(path), lambda: path.open("rb"))
+
+
+def _folder(folder: Path, notes: list[str]) -> Iterator[_Document]:
+    """The texts of a folder and its subfolders in the order of their paths; hidden ones are passed over, others that are no text are noted."""
+    skipped = []
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        if any(part.startswith(".") for part in inside.parts) or not path.is_file():
+            continue
+        if _kind(path) is not None:
+            skipped.append(_label(inside))
+            continue
+        yield _Document(_label(inside), lambda path=path: path.open("rb"))  # type: ignore[misc]
+    if skipped:
+        named = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+        notes.append(
+            f"{count(len(skipped), 'file')} of {_label(folder)} {'is' if len(skipped) == 1 else 'are'} no text and not in ctx: {named}"
+        )
+
+
+def _database(connection: duckdb.DuckDBPyConnection, path: Path, names: Names) -> Iterator[Feed]:
+    tables = datafile.database_tables(connection, path)
+    if not tables:
+        raise ConfigError(f"{path} holds no table", hint=datafile.READABLE)
+    for name, table in tables.items():
+        yield table.feed(names.take(name))
+
+
+def _existing(path: Path) -> Path:
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        siblings = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+        near = did_you_mean(path.name, siblings)
+        hint = f"did you mean {path.parent / near}?" if near else datafile.READABLE
+        reason = (
+            "there is no such file"
+            if isinstance(error, FileNotFoundError)
+            else str(getattr(error, "strerror", None) or error)
+        )
+        raise ConfigError(f"cannot read {_label(path)}: {reason}", hint=hint) from None
+    if not stat.S_ISDIR(mode) and not os.access(path, os.R_OK):
+        raise ConfigError(f"cannot read {_label(path)}: permission denied", hint=datafile.READABLE)
+    return path
+
+
+def _kind(path: Path) -> str | None:
+    """What a regular file is, if it is no text. Pipes are taken for texts: looking would use up what they hold."""
+    if not path.is_file():
+        return None
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(textfile.SNIFFED)
+    except OSError:
+        return "a file that cannot be opened"
+    return None if head[:2] in (b"\xff\xfe", b"\xfe\xff") else textfile.binary_kind(head)
+
+
+def _label(path: Path) -> str:
+    """A path as text that any sink can encode: bytes that are not UTF-8 become U+FFFD."""
+    return os.fsencode(path.as_posix()).decode("utf-8", "replace")
