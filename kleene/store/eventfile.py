@@ -11,6 +11,7 @@ from typing import Any
 from kleene.udfs.text import clean
 
 ROTATE_BYTES = 64_000_000
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)  # json.dumps builds one a call
 
 
 def events_path(store: Path) -> Path:
@@ -78,8 +79,7 @@ class EventFile:
 
 def line(event: dict[str, Any]) -> bytes:
     """One event as a line of UTF-8. Lone surrogates become U+FFFD."""
-    text = json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=str)
-    return clean(text).encode() + b"\n"
+    return clean(ENCODER.encode(event)).encode() + b"\n"
 
 
 def read_events(path: str | Path) -> Iterator[dict[str, Any]]:

@@ -47,34 +47,29 @@ class Batch:
     """Rows by table. Events of one key (a statement's start, plan and end) become one row; later values win, None never does."""
 
     def __init__(self, tables: Iterable[Table]):
-        self._tables = {t.name: (t, frozenset(name for name, _ in t.columns)) for t in tables}
+        self._tables = {t.name: t for t in tables}
+        self._into = {event: (self._tables[name], columns_of(event, self._tables[name])) for event, (name, _) in INTO.items()}
         self._rows: dict[str, dict[object, Row]] = {}
         self.size = 0
 
     def add(self, event: Row) -> None:
         """Takes an event as its JSON form has it. Events of unknown kinds, and those without their key, are left out."""
-        target = INTO.get(event.get("event", ""))
-        if target is None:
-            return
-        table, known = self._tables[target[0]]
-        row: Row = {}
-        for field, value in event.items():
-            column = target[1].get(field, field)
-            if value is not None and column in known:
-                row[column] = value
-        self._merge(table, row)
+        target = self._into.get(event.get("event", ""))
+        if target is not None:
+            table, columns = target
+            self._merge(table, {columns[f]: v for f, v in event.items() if f in columns and v is not None})
 
     def merge(self, older: Batch) -> None:
         """Puts an older batch, which could not be written, under this one."""
         newer, self._rows, self.size = self._rows, older._rows, older.size
         for name, rows in newer.items():
             for row in rows.values():
-                self._merge(self._tables[name][0], row)
+                self._merge(self._tables[name], row)
 
     def tables(self) -> Iterable[tuple[Table, pa.Table]]:
         """The rows as Arrow, one table after the other."""
         for name, rows in self._rows.items():
-            table = self._tables[name][0]
+            table = self._tables[name]
             yield table, arrow(table, list(rows.values()))
 
     def _merge(self, table: Table, row: Row) -> None:
@@ -89,6 +84,14 @@ class Batch:
         else:
             rows[key] = row
             self.size += 1
+
+
+def columns_of(event: str, table: Table) -> dict[str, str]:
+    """The column of each event field that has one."""
+    renamed = INTO[event][1]
+    taken = set(renamed.values())
+    columns = {name: name for name, _ in table.columns if name not in taken}
+    return columns | dict(renamed)
 
 
 def arrow(table: Table, rows: list[Row]) -> pa.Table:

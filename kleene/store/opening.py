@@ -55,6 +55,7 @@ def locked(path: Path, text: str) -> StoreLocked:
 
 def explain(path: Path, text: str, *, set_aside: bool = True) -> KleeneError:
     """The error for a file that DuckDB does not open. Renames a corrupt store; a file that never was one is left alone."""
+    text = text.replace(str(path.resolve()), path.name).replace(str(path), path.name)  # a folder may be called corrupt
     if NEWER.search(text) and not text.startswith("Corrupt"):
         return ConfigError(
             f"the store {path} was written by a newer DuckDB",

@@ -49,6 +49,7 @@ class TraceWriter:
         self._path = store.path
         self._cursor = store.cursor()
         self._file = None if store.path is None else EventFile(events_path(store.path), rotate_bytes=rotate_bytes)
+        self._forms = Forms()
         self._on_problem = on_problem
         self._problems: list[str] = []
         self._bound = bound
@@ -137,7 +138,7 @@ class TraceWriter:
     def _write(self, events: list[tuple[Event, bool]]) -> None:
         batch, forms = Batch(TRACE), []
         for event, trace_text in events:
-            form = json_form(event)
+            form = self._forms.of(event)
             if not trace_text:
                 hide_texts(form)
             batch.add(form)
@@ -196,10 +197,23 @@ class TraceWriter:
                 self._on_problem(text)
 
 
-def json_form(event: Event) -> dict[str, Any]:
-    """``event.to_dict()`` without the recursion: events are flat, and there can be a million of them."""
-    names = [field.name for field in attrs.fields(type(event))]
-    return {"event": type(event).__name__, **{name: getattr(event, name) for name in names}}
+class Forms:
+    """Events as ``to_dict`` gives them, without its recursion and without what is None: they are flat, and there can be a million."""
+
+    def __init__(self) -> None:
+        self._names: dict[type, tuple[str, ...]] = {}
+
+    def of(self, event: Event) -> dict[str, Any]:
+        kind = type(event)
+        names = self._names.get(kind)
+        if names is None:
+            names = self._names[kind] = tuple(field.name for field in attrs.fields(kind))
+        form = {"event": kind.__name__}
+        for name in names:
+            value = getattr(event, name)
+            if value is not None:
+                form[name] = value
+        return form
 
 
 def insert(table: Table) -> str:

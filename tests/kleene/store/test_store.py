@@ -1,0 +1,291 @@
+"""kleene.store.store: opening, locking, migrating, and what cannot be opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from kleene.planner.errors import ConfigError, StoreLocked
+from kleene.store import Store
+from kleene.store.opening import explain
+from kleene.store.schema import MIGRATIONS, STATE, TRACE, Migration
+from kleene.udfs.memo import MemoEntry
+from tests.kleene.store.processes import Other, holding
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / ".kleene" / "run.duckdb"
+
+
+def entry(prompt: str) -> MemoEntry:
+    return MemoEntry("r", "s", prompt, "yes")
+
+
+def test_a_new_store_is_private(path: Path) -> None:
+    with Store.open(path) as store:
+        store.memo().commit([entry("p")])
+    assert mode(path.parent) == 0o700
+    assert (path.parent / ".gitignore").read_text() == "*\n"
+    assert {p.name: mode(p) for p in path.parent.iterdir()} == {"run.duckdb": 0o600, ".gitignore": 0o600}
+
+
+def test_the_log_of_an_open_store_is_private(path: Path) -> None:
+    with Store.open(path):
+        assert mode(path.with_name("run.duckdb.wal")) == 0o600
+
+
+def test_a_folder_that_was_there_stays_as_it_is(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    Store.open(tmp_path / "run.duckdb").close()
+    assert mode(tmp_path) == 0o755
+    assert [p.name for p in tmp_path.iterdir()] == ["run.duckdb"]
+
+
+def test_all_tables_are_there_and_stay_there(path: Path) -> None:
+    expected = {t.name for t in TRACE + STATE} | {"memo", "kleene_schema"}
+    for where in (path, path, ":memory:"):
+        with Store.open(where) as store, store.cursor() as cursor:
+            assert {row[0] for row in cursor.execute("SELECT table_name FROM duckdb_tables()").fetchall()} == expected
+
+
+def test_what_was_remembered_is_there_the_next_time(path: Path) -> None:
+    with Store.open(path) as store:
+        store.memo().commit([entry("p")])
+    with Store.open(str(path)) as store:
+        assert 0 in store.memo().lookup("r", "s", ["p"])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_text('/etc/hostname')",
+        "COPY memo TO '/tmp/kleene-test.csv'",
+        "ATTACH '/tmp/kleene-test.duckdb'",
+        "SET enable_external_access = true",
+        "SET memory_limit = '1GB'",
+        "SELECT * FROM local_frame",
+        "INSTALL httpfs",
+    ],
+)
+@pytest.mark.parametrize("where", ["file", "memory"])
+def test_the_instance_is_locked(path: Path, where: str, sql: str) -> None:
+    local_frame = pa.table({"a": [1]})
+    with Store.open(path if where == "file" else ":memory:") as store, store.cursor() as cursor:
+        with pytest.raises(duckdb.Error):
+            cursor.execute(sql)
+    del local_frame
+
+
+def test_a_locked_instance_spills_to_disk(path: Path) -> None:
+    with Store.open(path) as store, store.cursor() as cursor:
+        row = cursor.execute("SELECT current_setting('temp_directory')").fetchone()
+    assert row == (f"{path}.tmp",)
+
+
+def test_engines_of_one_process_share_an_instance(path: Path) -> None:
+    with Store.open(path) as first, Store.open(path) as second:
+        first.memo().commit([entry("p")])
+        assert 0 in second.memo().lookup("r", "s", ["p"])
+        first.close()
+        first.close()
+        assert first.closed
+        assert 0 in second.memo().lookup("r", "s", ["p"])
+
+
+def test_two_stores_in_memory_are_two(path: Path) -> None:
+    with Store.open() as first, Store.open() as second:
+        first.memo().commit([entry("p")])
+        assert not second.memo().lookup("r", "s", ["p"])
+
+
+def test_many_threads_may_open_a_new_store_at_once(path: Path) -> None:
+    stores: list[Store] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            stores.append(Store.open(path))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    for store in stores:
+        store.close()
+
+
+def test_a_store_that_another_process_holds_names_it_and_can_be_waited_for(path: Path) -> None:
+    with holding(path) as other:
+        assert other.ready() == "held"
+        with pytest.raises(StoreLocked) as caught:
+            Store.open(path)
+        assert caught.value.pid == other.pid
+        assert str(caught.value).startswith(f"the store {path} is in use by process {other.pid} (python")
+        assert caught.value.hint == (
+            "wait for it with --lock-wait SECONDS, or use another store with --store PATH; trace and runs work meanwhile"
+        )
+        start = time.monotonic()
+        with pytest.raises(StoreLocked):
+            Store.open(path, lock_wait_s=0.3)
+        assert time.monotonic() - start >= 0.3
+        threading.Timer(0.2, other.go_on).start()
+        Store.open(path, lock_wait_s=20).close()
+        assert other.ready() == "gone"
+
+
+def test_what_was_committed_survives_a_kill_in_the_middle_of_commits(path: Path) -> None:
+    code = f"""
+from kleene.store import Store
+from kleene.udfs.memo import MemoEntry
+memo = Store.open({str(path)!r}).memo()
+n = 0
+while True:
+    memo.commit([MemoEntry("r", "s", f"{{n}}/{{i}}", "x" * 2000) for i in range(20)])
+    print(n, flush=True)
+    n += 1
+"""
+    with Other(code) as other:
+        for _ in range(5):
+            last = other.ready()
+        other.kill()
+        rest = other.process.stdout.read().split() if other.process.stdout else []
+        last = rest[-1] if rest else last
+    with Store.open(path) as store:
+        memo = store.memo()
+        told = [f"{n}/{i}" for n in range(int(last) + 1) for i in range(20)]
+        assert len(memo.lookup("r", "s", told)) == len(told)
+        assert memo.stats().entries % 20 == 0, "a commit is there in whole or not at all"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"x", b"hello" * 5000, b"\0" * 20000], ids=["empty", "short", "text", "zeros"]
+)
+def test_a_corrupt_store_is_set_aside_and_the_next_is_new(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    for name in ("run.duckdb.corrupt", "run.duckdb.corrupt.2"):
+        path.write_bytes(content)
+        with pytest.raises(ConfigError) as caught:
+            Store.open(path)
+        assert f"the store {path} is corrupt and was set aside as {name}: " in str(caught.value)
+        assert caught.value.hint == "run the command again: it begins with an empty store"
+        assert path.with_name(name).read_bytes() == content
+    Store.open(path).close()
+
+
+def test_a_store_with_a_damaged_block_is_set_aside(path: Path) -> None:
+    with Store.open(path) as store, store.cursor() as cursor:
+        store.memo().commit([entry(str(i)) for i in range(1000)])
+        cursor.execute("CHECKPOINT")
+    data = bytearray(path.read_bytes())
+    for at in range(12288, len(data), 64):
+        data[at] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match=r"is corrupt and was set aside as run\.duckdb\.corrupt"):
+        with Store.open(path) as store:
+            store.memo().stats()
+    Store.open(path).close()
+
+
+def test_a_file_that_was_never_a_store_is_left_alone(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine")
+    with pytest.raises(ConfigError) as caught:
+        Store.open(notes)
+    assert str(caught.value) == f"{notes} is not a DuckDB database"
+    assert caught.value.hint == "it was left as it is; use another store with --store PATH"
+    assert notes.read_text() == "mine"
+
+
+def test_the_name_of_a_folder_does_not_make_a_store_corrupt(tmp_path: Path) -> None:
+    path = tmp_path / "corrupt checksum INTERNAL" / "run.duckdb"
+    with pytest.raises(ConfigError, match=r"cannot be opened: IO Error: no space, run\.duckdb") as caught:
+        raise explain(path, f"IO Error: no space, {path}\nmore")
+    assert caught.value.hint == "use another store with --store PATH"
+
+
+def test_a_database_of_the_user_does_not_become_a_store(tmp_path: Path) -> None:
+    shop = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(shop)) as con:
+        con.execute("CREATE TABLE mails (id INT)")
+    with pytest.raises(ConfigError) as caught:
+        Store.open(shop)
+    assert str(caught.value) == f"{shop} is a database that is not a store of kleene (it holds mails)"
+    with duckdb.connect(str(shop)) as con:
+        assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("mails",)]
+
+
+def test_a_folder_is_not_a_store(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a folder"):
+        Store.open(tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError) as caught:
+        Store.open(tmp_path / "file" / "below" / "run.duckdb")
+    assert caught.value.hint == "choose another place with --store PATH"
+
+
+def test_a_store_named_main_works(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "main.duckdb") as store:
+        store.memo().commit([entry("p")])
+        assert store.memo().stats().entries == 1
+
+
+def test_an_older_store_is_copied_and_brought_forward(path: Path) -> None:
+    with Store.open(path) as store:
+        store.memo().commit([entry("p")])
+        assert store.notes == ()
+    later = (
+        *MIGRATIONS,
+        Migration(2, ("ALTER TABLE trace_runs ADD COLUMN mood VARCHAR", "CREATE TABLE added (a INT)")),
+    )
+    with Store.open(path, migrations=later) as store, store.cursor() as cursor:
+        assert store.notes == ("the store was brought from version 1 to 2; run.duckdb.v1 is a copy of the old one",)
+        assert cursor.execute("SELECT mood FROM trace_runs").fetchall() == []
+        assert 0 in store.memo().lookup("r", "s", ["p"])
+    with duckdb.connect(str(path.with_name("run.duckdb.v1"))) as copy:
+        assert copy.execute("SELECT count(*) FROM memo").fetchall() == [(1,)]
+    assert mode(path.with_name("run.duckdb.v1")) == 0o600
+
+
+def test_a_migration_that_fails_leaves_the_old_store(path: Path) -> None:
+    Store.open(path).close()
+    broken = (*MIGRATIONS, Migration(2, ("CREATE TABLE added (a INT)", "SELECT no_such_column FROM memo")))
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        Store.open(path, migrations=broken)
+    with Store.open(path) as store, store.cursor() as cursor:
+        assert cursor.execute("SELECT max(version) FROM kleene_schema").fetchall() == [(1,)]
+        assert cursor.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'added'").fetchall() == [(0,)]
+
+
+def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
+    later = (*MIGRATIONS, Migration(2, ()))
+    Store.open(path, migrations=later).close()
+    with pytest.raises(ConfigError) as caught:
+        Store.open(path)
+    assert str(caught.value) == f"the store {path} has version 2, this kleene knows 1"
+    assert caught.value.hint == "upgrade kleene, or use another store with --store PATH"
+
+
+def test_a_connection_with_other_settings_is_named(path: Path) -> None:
+    path.parent.mkdir()
+    with duckdb.connect(str(path), config={"threads": 1}):
+        with pytest.raises(ConfigError, match="already open in this process with other settings"):
+            Store.open(path)
