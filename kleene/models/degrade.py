@@ -1,0 +1,61 @@
+"""What an endpoint turned out to lack, learned from its refusals, so that the next request goes without it."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+STRUCTURED = ("schema", "tool", "text")
+_TOOLS = re.compile(r"tool", re.I)
+_SCHEMA = re.compile(
+    r"response_format|json_schema|output_config|output_format|structured|text\.format|guided|grammar", re.I
+)
+_EFFORT = re.compile(r"reasoning|effort|thinking", re.I)
+_MAX_TOKENS = re.compile(r"max_completion_tokens|max_tokens", re.I)
+_SEED = re.compile(r"\bseed\b", re.I)
+
+
+@attrs.define(eq=False)
+class Degrade:
+    """``structured`` is how a schema is asked for: natively, as one forced tool, or in words (the reader validates in any case)."""
+
+    structured: str = "schema"
+    effort: bool = True
+    seed: bool = True
+    swap_max_tokens: bool = False
+
+    def learn(self, refusal: str, *, had_schema: bool, had_effort: bool, had_seed: bool) -> bool:
+        """Take a 400's text in. True: something was given up, so that asking again can help. Gives each thing up once."""
+        if had_schema and self.structured == "schema" and _SCHEMA.search(refusal):
+            self.structured = "tool"
+        elif had_schema and self.structured == "tool" and _TOOLS.search(refusal):
+            self.structured = "text"
+        elif had_effort and self.effort and _EFFORT.search(refusal):
+            self.effort = False
+        elif had_seed and self.seed and _SEED.search(refusal):
+            self.seed = False
+        elif (
+            not self.swap_max_tokens
+            and _MAX_TOKENS.search(refusal)
+            and re.search(r"unsupported|not supported|use '", refusal, re.I)
+        ):
+            self.swap_max_tokens = True
+        else:
+            return False
+        return True
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is done without, in words."""
+        found = []
+        if self.structured != "schema":
+            found.append(
+                "no JSON schema: "
+                + ("one forced tool instead" if self.structured == "tool" else "asked for in words, validated")
+            )
+        if not self.effort:
+            found.append("no reasoning effort")
+        if not self.seed:
+            found.append("no seed")
+        return tuple(found)

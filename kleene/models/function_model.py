@@ -1,0 +1,212 @@
+"""A Python function as a model: for tests, demos, scripted runs, and models in process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import threading
+import types
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import attrs
+import outcome
+import trio
+
+from kleene.models.provider import Capabilities, OnText
+from kleene.planner.specs import Price
+from kleene.udfs.protocols import ProviderError, Reply, Request
+
+
+@attrs.define(eq=False)
+class FunctionModel:
+    """``fn(request) -> str | Reply``, sync or async.
+
+    A sync function runs in the thread of the calls: nothing else moves while it runs, and nothing is quicker. With ``threads=True`` it runs
+    in worker threads, at most 64 at a time, and a cancel leaves it behind. A coroutine function runs on trio when its code names trio, else on
+    an asyncio loop in a thread of its own; ``on_asyncio`` decides otherwise.
+
+    Token counts that a reply does not have are characters / 4. Without a price the model is free. What ``fn`` raises ends the call
+    (``ProviderError`` as it is, anything else as kind ``other``, not to be retried).
+    """
+
+    fn: Callable[[Request], Any]
+    name: str = "function"
+    threads: bool = False
+    price: Price | None = None
+    context_window: int | None = None
+    on_asyncio: bool | None = attrs.field(default=None, kw_only=True)
+    _limiter: trio.CapacityLimiter | None = attrs.field(default=None, init=False, repr=False)
+    _loop: _AsyncioThread | None = attrs.field(default=None, init=False, repr=False)
+
+    @property
+    def endpoint(self) -> str:
+        return "python"
+
+    @property
+    def model(self) -> str:
+        return self.name
+
+    @property
+    def free(self) -> bool:
+        return self.price is None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(context_window=self.context_window, json_schema=True)
+
+    async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
+        """Call the function once. A sync function is no checkpoint: the caller yields between calls."""
+        try:
+            found = await self._in_thread(request) if self.threads else self.fn(request)
+            if type(found) is not str and inspect.isawaitable(found):
+                found = await self._awaited(found)
+        except ProviderError:
+            raise
+        except Exception as error:
+            raise ProviderError("other", f"{self.name} raised {type(error).__name__}: {error}") from error
+        reply = self._reply(request, found)
+        if on_text is not None:
+            on_text(reply.text)
+        return reply
+
+    async def aclose(self) -> None:
+        """End the asyncio thread, if there is one."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            await trio.to_thread.run_sync(loop.stop)
+
+    def _reply(self, request: Request, found: Any) -> Reply:
+        if type(found) is str:
+            return Reply(found, _asked(request), (len(found) + 3) // 4)
+        if isinstance(found, Reply):
+            if found.input_tokens is not None and found.output_tokens is not None:
+                return found
+            asked = _asked(request) if found.input_tokens is None else found.input_tokens
+            said = (len(found.text) + 3) // 4 if found.output_tokens is None else found.output_tokens
+            return attrs.evolve(found, input_tokens=asked, output_tokens=said)
+        if isinstance(found, str):
+            return self._reply(request, str(found))
+        raise ProviderError(
+            "malformed",
+            f"{self.name} returned {type(found).__name__}, not text",
+            hint="return a str or a kleene.Reply(text)",
+        )
+
+    async def _in_thread(self, request: Request) -> Any:
+        if self._limiter is None:
+            self._limiter = trio.CapacityLimiter(64)
+        return await trio.to_thread.run_sync(self.fn, request, abandon_on_cancel=True, limiter=self._limiter)
+
+    async def _awaited(self, found: Awaitable[Any]) -> Any:
+        use_asyncio = self.on_asyncio
+        if use_asyncio is None:
+            use_asyncio = self.on_asyncio = not _names_trio(self.fn)
+        if not use_asyncio:
+            return await found
+        if self._loop is None:
+            self._loop = _AsyncioThread()
+        return await self._loop.run(found)
+
+
+class _AsyncioThread:
+    """An asyncio loop in a daemon thread, to await what needs one from trio."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="kleene-asyncio", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+    async def run(self, found: Awaitable[Any]) -> Any:
+        """Await on the asyncio loop. A trio cancel cancels the asyncio task and does not wait for it."""
+        task = trio.lowlevel.current_task()
+        token = trio.lowlevel.current_trio_token()
+        waiting = True
+
+        def wake(result: outcome.Outcome[Any]) -> None:
+            nonlocal waiting
+            if waiting:
+                waiting = False
+                trio.lowlevel.reschedule(task, result)
+
+        async def work() -> None:
+            result = await outcome.acapture(_plain, found)
+            with contextlib.suppress(trio.RunFinishedError):
+                token.run_sync_soon(wake, result)
+
+        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+
+        def abort(_: Any) -> trio.lowlevel.Abort:
+            nonlocal waiting
+            waiting = False
+            future.cancel()
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        return await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+
+
+async def _plain(found: Awaitable[Any]) -> Any:
+    return await found
+
+
+def _asked(request: Request) -> int:
+    size = len(request.system or "")
+    for message in request.messages:
+        size += len(message.text)
+    return (size + 3) // 4
+
+
+def _names_trio(fn: Callable[..., Any]) -> bool:
+    """Whether a function's code, or a function of its module that it names, uses trio (and not asyncio first)."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    fn = getattr(fn, "__func__", fn)
+    if not hasattr(fn, "__code__"):
+        fn = type(fn).__call__
+    seen: set[Any] = set()
+    todo: list[Any] = [fn]
+    while todo:
+        found = inspect.unwrap(todo.pop())
+        code = getattr(found, "__code__", None)
+        if code is None or code in seen:
+            continue
+        seen.add(code)
+        scope = {**getattr(found, "__globals__", {}), **_closure(found)}
+        for name in _names(code):
+            value = scope.get(name)
+            library = (
+                value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+            ) or name
+            if name == "trio" or library.partition(".")[0] == "trio":
+                return True
+            if inspect.isfunction(value):
+                todo.append(value)
+    return False
+
+
+def _closure(fn: Any) -> dict[str, Any]:
+    try:
+        return dict(inspect.getclosurevars(fn).nonlocals)
+    except (TypeError, ValueError):
+        return {}
+
+
+def _names(code: types.CodeType) -> list[str]:
+    names = [*code.co_names, *code.co_freevars]
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names += _names(constant)
+    return names

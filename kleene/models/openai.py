@@ -1,0 +1,208 @@
+"""Chat completions: OpenAI, llama.cpp, vLLM, Ollama, LM Studio, gateways."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from kleene.models.failures import Origin
+from kleene.models.http import Endpoint, checked_key, checked_url
+from kleene.models.http_provider import HttpProvider, cost, count, reported, with_line
+from kleene.models.provider import Capabilities, OnText
+from kleene.models.schemas import WireSchema, for_openai
+from kleene.planner.errors import NoModel
+from kleene.planner.specs import Price
+from kleene.udfs.answers import instruction_of
+from kleene.udfs.protocols import Reply, Request
+
+BASE_URL = "https://api.openai.com/v1"
+STOPS = {"stop": "end", "length": "length", "content_filter": "refusal", "tool_calls": "end", "function_call": "end"}
+
+
+class OpenAI(HttpProvider):
+    """``OpenAI("gpt-5.4-mini", base_url=..., api_key=...)``. Without them OPENAI_BASE_URL and OPENAI_API_KEY decide; a key is needed for
+    OpenAI's own endpoint only. ``extra`` is merged into every request's body. Raises ``ConfigError`` on a bad URL or key."""
+
+    name: ClassVar[str] = "openai"
+    path: ClassVar[str] = "/chat/completions"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        price: Price | None = None,
+        context_window: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+        connections: int = 64,
+    ) -> None:
+        connection = openai_endpoint("openai", model, base_url, api_key, connections)
+        super().__init__(model, connection, price=price, context_window=context_window, extra=extra)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            streaming=True,
+            tools=True,
+            json_schema=self.degrade.structured == "schema",
+            reasoning_control=self.degrade.effort,
+            logprobs=True,
+            context_window=self.context_window,
+        )
+
+    def body(self, request: Request) -> dict[str, Any]:
+        options = request.options
+        structured, messages = structured_messages(self, request)
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": ([{"role": "system", "content": request.system}] if request.system else [])
+            + [{"role": m.role, "content": m.text} for m in messages],
+            self._max_tokens_name(): options.max_tokens,
+        }
+        if structured is not None:
+            body |= _asked(structured, self.degrade.structured)
+        if options.effort is not None and self.degrade.effort:
+            body["reasoning_effort"] = openai_effort(options.effort)
+        if options.temperature is not None:
+            body["temperature"] = options.temperature
+        if options.seed is not None and self.degrade.seed:
+            body["seed"] = options.seed
+        return body
+
+    def read(self, value: Any, request: Request) -> Reply:
+        choice = value["choices"][0]
+        message = choice["message"]
+        refusal = message.get("refusal")
+        stop = "refusal" if refusal else STOPS.get(choice.get("finish_reason") or "stop", "other")
+        text = content_text(message.get("content"))
+        calls = message.get("tool_calls") or []
+        if calls and request.schema is not None:
+            text = calls[0]["function"]["arguments"]
+        if request.schema is not None and self.degrade.structured != "text":
+            text = for_openai(request.schema).unwrap(text)
+        usage = value.get("usage")
+        asked, said = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
+        cached = min(count(usage, "prompt_tokens_details", "cached_tokens"), asked)
+        known = reported(asked, said)
+        return Reply(
+            text if not refusal else content_text(refusal),
+            asked - cached if known else None,
+            said if known else None,
+            cost(usage),
+            stop,
+            cached,
+            0,
+            value.get("model") if isinstance(value.get("model"), str) else None,
+        )
+
+    def fold(self, on_text: OnText) -> ChatFold:
+        return ChatFold(on_text)
+
+    def streaming(self) -> dict[str, Any]:
+        return {"stream": True, "stream_options": {"include_usage": True}}
+
+    def _max_tokens_name(self) -> str:
+        """OpenAI's newer models refuse max_tokens, most other servers know nothing else; a refusal swaps the two."""
+        host = urlsplit(self.connection.base_url).hostname or ""
+        newer = (host == "openai.com" or host.endswith((".openai.com", ".azure.com"))) != self.degrade.swap_max_tokens
+        return "max_completion_tokens" if newer else "max_tokens"
+
+
+class ChatFold:
+    """A chat completion out of its chunks."""
+
+    def __init__(self, on_text: OnText) -> None:
+        self._on_text = on_text
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._arguments: list[str] = []
+        self._finish: str | None = None
+        self._usage: Any = None
+        self._model: Any = None
+
+    def take(self, value: Any, event: str) -> None:
+        if not isinstance(value, dict):
+            raise ValueError(value)
+        self._usage = value.get("usage") or self._usage
+        self._model = value.get("model") or self._model
+        for choice in value.get("choices") or []:
+            delta = choice.get("delta") or {}
+            if text := content_text(delta.get("content")):
+                self._text.append(text)
+                self._on_text(text)
+            if delta.get("refusal"):
+                self._refusal.append(delta["refusal"])
+            for call in delta.get("tool_calls") or []:
+                self._arguments.append(call.get("function", {}).get("arguments") or "")
+            self._finish = choice.get("finish_reason") or self._finish
+
+    @property
+    def complete(self) -> bool:
+        return self._finish is not None
+
+    def whole(self) -> Any:
+        message: dict[str, Any] = {"content": "".join(self._text), "refusal": "".join(self._refusal) or None}
+        if self._arguments:
+            message["tool_calls"] = [{"function": {"arguments": "".join(self._arguments)}}]
+        return {
+            "choices": [{"message": message, "finish_reason": self._finish}],
+            "usage": self._usage,
+            "model": self._model,
+        }
+
+
+def openai_endpoint(provider: str, model: str, base_url: str | None, api_key: str | None, connections: int) -> Endpoint:
+    """The endpoint for OpenAI's two wires. Raises ``NoModel`` where OpenAI's own endpoint has no key."""
+    url = checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or BASE_URL, "the base_url")
+    key = checked_key(api_key if api_key is not None else os.environ.get("OPENAI_API_KEY"), "the OpenAI key")
+    if key is None and url == BASE_URL:
+        raise NoModel(
+            f"{provider}:{model} needs a key",
+            hint="set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own, or run kleene setup",
+        )
+    headers = {"content-type": "application/json", "user-agent": "kleene"} | (
+        {"authorization": f"Bearer {key}"} if key else {}
+    )
+    return Endpoint(url, Origin(provider, model, (key,) if key else ()), headers, connections)
+
+
+def structured_messages(provider: HttpProvider, request: Request) -> tuple[WireSchema | None, tuple[Any, ...]]:
+    """The schema to ask for natively (None: none, or in words) and the messages, with the schema in words where the endpoint has no better."""
+    if request.schema is None:
+        return None, request.messages
+    if provider.degrade.structured == "text":
+        return None, with_line(request.messages, instruction_of(request.schema))
+    return for_openai(request.schema), request.messages
+
+
+def openai_effort(effort: str) -> str:
+    return "high" if effort == "max" else effort
+
+
+def content_text(content: Any) -> str:
+    """The text of a content that is a string, null, or a list of parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(p if isinstance(p, str) else p.get("text") or p.get("refusal") or "" for p in content)
+    if content is None:
+        return ""
+    raise ValueError(content)
+
+
+def _asked(wire: WireSchema, how: str) -> dict[str, Any]:
+    if how == "schema":
+        return {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": wire.schema, "strict": wire.strict},
+            }
+        }
+    function = {"name": "answer", "description": "Give the answer.", "parameters": wire.schema}
+    return {
+        "tools": [{"type": "function", "function": function}],
+        "tool_choice": {"type": "function", "function": {"name": "answer"}},
+    }

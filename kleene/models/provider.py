@@ -1,0 +1,76 @@
+"""What a model provider is: one request to one reply, and what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import attrs
+
+from kleene.planner.specs import Price
+from kleene.udfs.protocols import Reply, Request, Route
+
+OnText: TypeAlias = Callable[[str], None]
+
+
+@attrs.frozen
+class Capabilities:
+    """What a model has. ``context_window`` is in tokens, None: not known. ``batch``: the most items worth asking for in one request."""
+
+    streaming: bool = False
+    tools: bool = False
+    json_schema: bool = False
+    prompt_cache: bool = False
+    reasoning_control: bool = False
+    cost_reported: bool = False
+    logprobs: bool = False
+    context_window: int | None = None
+    batch: int = 20
+
+
+class Provider(Protocol):
+    """One model behind one endpoint. ``free``: it costs no dollars. ``price`` None and not free: unpriced."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def endpoint(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def price(self) -> Price | None: ...
+
+    @property
+    def context_window(self) -> int | None: ...
+
+    @property
+    def free(self) -> bool: ...
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
+        """Send one request on trio; no retry. ``on_text`` sees the reply's text as it arrives, where the provider streams, else once.
+
+        Raises ``ProviderError``. Cancellation closes the request's connection.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections opened in the running trio loop. The provider can be used again."""
+        ...
+
+
+class Handler(Protocol):
+    """A ``CallHandler`` that can also hand a reply's text over as it arrives, and says which aliases it knows."""
+
+    def route(self, alias: str) -> Route: ...
+
+    def known_aliases(self) -> tuple[str, ...]: ...
+
+    async def send(self, request: Request, route: Route, on_text: OnText | None = None) -> Reply: ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,144 @@
+"""Open Responses: OpenAI's newer wire and the gateways that speak it and report their cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from kleene.models.http_provider import HttpProvider, cost, count, reported
+from kleene.models.openai import openai_effort, openai_endpoint, structured_messages
+from kleene.models.provider import Capabilities, OnText
+from kleene.models.schemas import WireSchema, for_openai
+from kleene.planner.specs import Price
+from kleene.udfs.protocols import Reply, Request
+
+_INCOMPLETE = {"max_output_tokens": "length", "content_filter": "refusal"}
+
+
+class Responses(HttpProvider):
+    """``Responses("gpt-5.4-mini", base_url=..., api_key=...)``, with the same defaults as ``OpenAI``. Nothing is stored at the provider."""
+
+    name: ClassVar[str] = "responses"
+    path: ClassVar[str] = "/responses"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        price: Price | None = None,
+        context_window: int | None = None,
+        extra: Mapping[str, Any] | None = None,
+        connections: int = 64,
+    ) -> None:
+        connection = openai_endpoint("responses", model, base_url, api_key, connections)
+        super().__init__(model, connection, price=price, context_window=context_window, extra=extra)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            streaming=True,
+            tools=True,
+            json_schema=self.degrade.structured == "schema",
+            reasoning_control=self.degrade.effort,
+            cost_reported=True,
+            context_window=self.context_window,
+        )
+
+    def body(self, request: Request) -> dict[str, Any]:
+        options = request.options
+        structured, messages = structured_messages(self, request)
+        body: dict[str, Any] = {
+            "model": self.model,
+            "input": [{"role": m.role, "content": m.text} for m in messages],
+            "max_output_tokens": options.max_tokens,
+            "store": False,
+        }
+        if request.system:
+            body["instructions"] = request.system
+        if structured is not None:
+            body |= _asked(structured, self.degrade.structured)
+        if options.effort is not None and self.degrade.effort:
+            body["reasoning"] = {"effort": openai_effort(options.effort)}
+        if options.temperature is not None:
+            body["temperature"] = options.temperature
+        return body
+
+    def read(self, value: Any, request: Request) -> Reply:
+        said: list[str] = []
+        refused: list[str] = []
+        arguments: str | None = None
+        for item in value["output"]:
+            if item.get("type") == "function_call":
+                arguments = item["arguments"]
+            for part in item.get("content") or [] if item.get("type") == "message" else []:
+                if part.get("type") == "refusal":
+                    refused.append(part["refusal"])
+                elif part.get("type") == "output_text":
+                    said.append(part["text"])
+        stop = "refusal" if refused else _stop(value)
+        text = "".join(refused or said)
+        if request.schema is not None and self.degrade.structured != "text" and not refused:
+            text = for_openai(request.schema).unwrap(text if arguments is None else arguments)
+        usage = value.get("usage")
+        asked, answered = count(usage, "input_tokens"), count(usage, "output_tokens")
+        cached = min(count(usage, "input_tokens_details", "cached_tokens"), asked)
+        known = reported(asked, answered)
+        model = value.get("model")
+        return Reply(
+            text,
+            asked - cached if known else None,
+            answered if known else None,
+            cost(usage),
+            stop,
+            cached,
+            0,
+            model if isinstance(model, str) else None,
+        )
+
+    def fold(self, on_text: OnText) -> ResponseFold:
+        return ResponseFold(on_text)
+
+
+class ResponseFold:
+    """A response out of its semantic events: the last one carries the whole."""
+
+    def __init__(self, on_text: OnText) -> None:
+        self._on_text = on_text
+        self._response: Any = None
+
+    def take(self, value: Any, event: str) -> None:
+        kind = value.get("type") or event
+        if kind == "response.output_text.delta":
+            self._on_text(value["delta"])
+        elif kind in ("response.completed", "response.incomplete", "response.failed"):
+            self._response = value["response"]
+
+    @property
+    def complete(self) -> bool:
+        return self._response is not None
+
+    def whole(self) -> Any:
+        return self._response
+
+
+def _stop(value: Any) -> str:
+    if value.get("status") == "incomplete":
+        return _INCOMPLETE.get((value.get("incomplete_details") or {}).get("reason") or "", "other")
+    return "end" if value.get("status") in ("completed", None) else "other"
+
+
+def _asked(wire: WireSchema, how: str) -> dict[str, Any]:
+    if how == "schema":
+        return {
+            "text": {"format": {"type": "json_schema", "name": "answer", "schema": wire.schema, "strict": wire.strict}}
+        }
+    tool = {
+        "type": "function",
+        "name": "answer",
+        "description": "Give the answer.",
+        "parameters": wire.schema,
+        "strict": wire.strict,
+    }
+    return {"tools": [tool], "tool_choice": {"type": "function", "name": "answer"}}
