@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kleene.cli.command import Command
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 STATS = """\
 SELECT provider, model, kind, count(*) AS answers, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
     sum(dollars) AS dollars, min(created_at) AS oldest, max(created_at) AS newest
-FROM memo GROUP BY ALL ORDER BY answers DESC, ALL"""
+FROM memo GROUP BY ALL ORDER BY answers DESC, provider, model, kind"""
 
 UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
@@ -45,7 +46,7 @@ def execute(inv: Invocation) -> int:
     from kleene.cli.reading import print_query
 
     if inv.args.action == "stats":
-        print_query(inv, STATS)
+        print_query(inv, STATS, whole=True)
         return 0
     return prune(inv)
 
@@ -53,7 +54,6 @@ def execute(inv: Invocation) -> int:
 def prune(inv: Invocation) -> int:
     from kleene.cli.exits import UsageError
     from kleene.store import Store
-    from kleene.udfs.memo import Memo
 
     args = inv.args
     if (args.older_than is None) == (not args.all):
@@ -68,8 +68,8 @@ def prune(inv: Invocation) -> int:
         and not (inv.terminal.can_ask and inv.terminal.ask("Delete every answer that was paid for?"))
     ):
         raise UsageError("nothing was deleted", hint="--yes deletes without asking")
-    with Store.open(inv.store, lock_wait_s=args.lock_wait) as store:
-        gone = Memo(store.cursor()).prune(None if args.all else args.older_than)
+    with Store.open(inv.store, lock_wait_s=args.lock_wait) as store, closing(store.memo()) as memo:
+        gone = memo.prune(None if args.all else args.older_than)
     inv.terminal.say(f"{gone:,} answer{'' if gone == 1 else 's'} deleted")
     return 0
 

@@ -26,7 +26,9 @@ def execute(inv: Invocation) -> int:
     from kleene.planner.errors import ConfigError, NoModel
 
     try:
-        handler = build_handler(inv.models(), load_config(inv.args.workspace, inv.args.config), replay=inv.args.replay)
+        handler = build_handler(
+            inv.models(), load_config(inv.args.workspace, file=inv.args.config), replay=inv.args.replay
+        )
         inv.write(table_of(handler))
     except NoModel:
         raise

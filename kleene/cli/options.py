@@ -26,7 +26,7 @@ def add_global_options(parser: argparse.ArgumentParser, *, of_command: bool) -> 
     group = parser.add_argument_group("where things are")
     add(group, "--store", "memo, trace and runs (default: .kleene/run.duckdb in the workspace)", metavar="PATH")
     add(group, "--workspace", "the folder that tools see and where kleene.toml is (default: .)", ".", metavar="DIR")
-    add(group, "--config", "read this file instead of kleene.toml", metavar="FILE")
+    add(group, "--config", "read this file instead of ~/.config/kleene/config.toml", metavar="FILE")
     add(
         group,
         "--lock-wait",
