@@ -6,7 +6,7 @@ sqlglot's DuckDB dialect translates: it maps functions to classes of its own and
 must give the same rows, types and column names (which DuckDB takes from the text) as the text that was read. So:
 
 - a function is its name: ``exp.Anonymous``, or ``exp.AnonymousAggFunc`` where DuckDB's function of that name is an aggregate, both with
-  ``this`` (the name as written) and ``expressions``; only COUNT, SUM, AVG, MIN, MAX and COALESCE keep their classes. ``function_name``
+  ``this`` (the name as written) and ``expressions``; only COUNT, SUM, AVG, COALESCE and COLUMNS keep their classes. ``function_name``
   gives the name of any of them;
 - a named argument, ``a := 1`` or ``a => 1``, is ``exp.PropertyEQ(this=Identifier a, expression=1)``;
 - types, numbers, units and operators are printed as they were written;
@@ -22,14 +22,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import TokenError
 from sqlglot.generator import Generator as BaseGenerator
 from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from kleene.planner.grammar import OwnGrammar
 from kleene.planner.nodes import PRINTERS, Caret, Power
@@ -85,7 +86,9 @@ def function_name(node: exp.Expr) -> str | None:
     """
     if isinstance(node, (exp.Anonymous, exp.AnonymousAggFunc)):
         return str(node.name).lower()
-    if isinstance(node, exp.Func) and not isinstance(node, (exp.Cast, exp.Case, exp.Binary, exp.Array, exp.Exists)):
+    if isinstance(node, exp.Func) and not isinstance(
+        node, (exp.Cast, exp.Case, exp.If, exp.Binary, exp.Array, exp.Exists)
+    ):
         return str(node.meta.get("text") or node.sql_name()).lower()
     return None
 
@@ -286,7 +289,8 @@ class _Parser(OwnGrammar):
             if self._match_text_seq(word):
                 if len(arguments) != index:
                     self.raise_error(f"Unexpected {word} in {name}")
-                arguments.append(self._parse_assignment())
+                argument = self._parse_assignment()
+                arguments += [argument] if argument else []
         return self.expression(exp.Anonymous(this=name, expressions=arguments))
 
     def _parse_trim_words(self) -> exp.Expr:
@@ -365,14 +369,14 @@ class _Parser(OwnGrammar):
 
 
 def _plain_binary(operator: str) -> Callable[[DuckDBGenerator, exp.Expr], str]:
-    return lambda generator, node: generator.binary(node, operator)
+    return lambda generator, node: generator.binary(cast(exp.Binary, node), operator)
 
 
 def _json_arrow(operator: str) -> Callable[[DuckDBGenerator, exp.Expr], str]:
     """An arrow binds loosely, and sqlglot's idea of how loosely differs: inside any operator it stands in parentheses."""
 
     def sql(generator: DuckDBGenerator, node: exp.Expr) -> str:
-        text = generator.binary(node, operator)
+        text = generator.binary(cast(exp.Binary, node), operator)
         loose = (exp.Binary, exp.Unary, exp.In, exp.Between, exp.Cast, exp.Bracket, exp.Dot)
         return f"({text})" if isinstance(node.parent, loose) and not isinstance(node.parent, exp.Paren) else text
 
@@ -455,15 +459,26 @@ class CallSQL(DuckDB):
     Parser = _Parser
     Generator = _Generator
 
-    def tokenize(self, sql: str) -> list[Token]:
+    def tokenize(self, sql: str, dialect: Any = None) -> list[Token]:
         """The tokens of a text, without comments, each word as it was written. A byte order mark counts as a blank."""
+        tokens, whole = self.scan(sql)
+        if not whole:
+            raise TokenError("a string, quoted name or comment does not end")
+        return tokens
+
+    def scan(self, sql: str) -> tuple[list[Token], bool]:
+        """The tokens of a text up to where it cannot be read on, and whether that is its end."""
         if sql.startswith("\ufeff"):
             sql = " " + sql[1:]
-        tokens = super().tokenize(sql)
+        tokenizer = self.tokenizer()
+        try:
+            tokens, whole = tokenizer.tokenize(sql), True
+        except TokenError:
+            tokens, whole = tokenizer.tokens, False
         for token in tokens:
             token.comments = []
             if token.token_type not in _QUOTED:
                 written = sql[token.start : token.end + 1]
                 if written.upper() == token.text:
                     token.text = written
-        return tokens
+        return tokens, whole

@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot import parser as sqlglot_parser
 from sqlglot.errors import ParseError as SqlglotError
 from sqlglot.parsers.duckdb import DuckDBParser
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from kleene.planner import nodes
 from kleene.planner.errors import ParseError, did_you_mean
@@ -115,7 +115,7 @@ class OwnGrammar(DuckDBParser):
         )
         if not self._match(TokenType.NUMBER):
             self._fail(f"expected {what} as a number, {self._found()}", form)
-        literal = exp.Literal.number(sign + self._prev.text)
+        literal = exp.Literal(this=sign + self._prev.text, is_string=False)
         literal.update_positions(token)
         return literal
 
@@ -377,7 +377,12 @@ class OwnGrammar(DuckDBParser):
 
     def _call_arguments(self, form: str) -> list[exp.Expr]:
         arguments: list[exp.Expr] = []
-        self._inner(form, lambda: arguments.extend(self._parse_function_args(True)) or exp.Null(), "an argument")
+
+        def parse() -> exp.Expr:
+            arguments.extend(self._parse_function_args(True))
+            return exp.Null()
+
+        self._inner(form, parse, "an argument")
         return arguments
 
     def _call_source(self, form: str) -> exp.Expr:

@@ -141,15 +141,15 @@ class Execute(OwnStatement):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
 
 
-class Power(exp.Expression, exp.Binary):
+class Power(exp.Pow):
     """``this ** expression``, kept apart from ``^`` because DuckDB names a column after the operator."""
 
 
-class Caret(exp.Expression, exp.Binary):
+class Caret(exp.Pow):
     """``this ^ expression``: the same power."""
 
 
-def _options(generator: Generator, pairs: list[tuple[str, object]]) -> str:
+def _options(generator: Generator, pairs: list[tuple[str, exp.Expr | None]]) -> str:
     return "".join(f" {word} {generator.sql(value)}" for word, value in pairs if value is not None)
 
 

@@ -160,7 +160,7 @@ class Settings:
             off = self.rules_off - {name} if _switch(key, value) else self.rules_off | {name}
             return attrs.evolve(self, rules_off=off)
         known = _known(key)
-        return attrs.evolve(self, **{known.field: _read(known, value)})
+        return self._with(known, _read(known, value))
 
     def reset(self, key: str) -> Settings:
         """The settings with one key back at its default; ``rules.NAME`` back on. Raises ``ConfigError`` for an unknown key."""
@@ -168,7 +168,10 @@ class Settings:
         if key.startswith(RULES_PREFIX) and len(key) > len(RULES_PREFIX):
             return attrs.evolve(self, rules_off=self.rules_off - {key.removeprefix(RULES_PREFIX)})
         known = _known(key)
-        return attrs.evolve(self, **{known.field: known.default})
+        return self._with(known, known.default)
+
+    def _with(self, known: SettingKey, value: Any) -> Settings:
+        return attrs.evolve(self, **{known.field: value})
 
     def get(self, key: str) -> object:
         """The value of a key; for ``rules.NAME`` whether the rule is on. Raises ``ConfigError`` for an unknown key."""

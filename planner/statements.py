@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from typing import NoReturn, cast
 
 import attrs
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from kleene.planner import nodes
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import ParseError, did_you_mean
-from kleene.planner.grammar import BUDGET_WORDS, FORMS
+from kleene.planner.grammar import BUDGET_WORDS, FORMS, OwnGrammar
 from kleene.planner.settings import EFFORTS
 from kleene.planner.specs import AgentSpec, AnswerType, BudgetLimits, FunctionSpec, Param, Span, Template, Volatility
 
@@ -74,11 +74,12 @@ def parse(source: str) -> tuple[Statement, ...]:
     would read with another meaning than DuckDB, gives a statement without a tree.
     """
     dialect = CallSQL()
-    try:
-        tokens = dialect.tokenize(source)
-    except SqlglotError:
-        return _untokenized(dialect, source)
-    return tuple(_read(dialect, source, piece) for piece in _pieces(tokens))
+    tokens, whole = dialect.scan(source)
+    if whole:
+        return tuple(_read(dialect, source, piece) for piece in _pieces(tokens))
+    last = max((i for i, t in enumerate(tokens) if t.token_type == TokenType.SEMICOLON), default=-1)
+    read = tuple(_read(dialect, source, piece) for piece in _pieces(tokens[: last + 1]))
+    return (*read, _unended(source, tokens[last].end + 1 if last >= 0 else 0))
 
 
 def _pieces(tokens: list[Token]) -> list[list[Token]]:
@@ -94,7 +95,7 @@ def _pieces(tokens: list[Token]) -> list[list[Token]]:
 def _read(dialect: CallSQL, source: str, tokens: list[Token]) -> Statement:
     start, end = tokens[0].start, tokens[-1].end + 1
     span, text = Span.at(source, start, end), source[start:end]
-    parser = dialect.parser(error_level=ErrorLevel.IMMEDIATE)
+    parser = cast(OwnGrammar, dialect.parser(error_level=ErrorLevel.IMMEDIATE))
     try:
         trees = parser.parse(tokens, source)
     except SqlglotError as error:
@@ -134,36 +135,19 @@ def _unreadable(source: str, text: str, span: Span, at: Span, reason: str, token
     return Statement(source, text, span, None, error)
 
 
-def _untokenized(dialect: CallSQL, source: str) -> tuple[Statement, ...]:
-    """A string, identifier or comment that does not end: the statements before it are read, the rest is one unreadable statement."""
-    at = _last_whole(dialect, source)
-    before = parse(source[:at]) if at else ()
+def _unended(source: str, at: int) -> Statement:
+    """The rest of a text in which a string, quoted name or comment does not end."""
     rest = source[at:]
     start = at + len(rest) - len(rest.lstrip("\ufeff \t\r\n"))
     span = Span.at(source, start, len(source.rstrip()))
-    reason = "a string, quoted name or comment does not end"
-    word = re.match(r"\w+", source[start:])
-    if (
-        word
-        and word.group().upper() in _OWN_STARTS
-        or re.match(r"(?i)create\s+(or\s+replace\s+)?agent\b", source[start:])
+    message = "this statement cannot be read: a string, quoted name or comment does not end"
+    error = ParseError(message, hint="Close the quote or comment.", span=span, source=source)
+    word = re.match(r"\w*", source[start:])
+    if (word and word.group().upper() in _OWN_STARTS) or re.match(
+        r"(?i)create\s+(or\s+replace\s+)?agent\b", source[start:]
     ):
-        raise ParseError(f"this statement cannot be read: {reason}", span=span, source=source)
-    error = ParseError(f"this statement cannot be read: {reason}", hint="Close the quote.", span=span, source=source)
-    whole = tuple(attrs.evolve(s, source=source) for s in before)
-    return (*whole, Statement(source, source[start : span.end], span, None, error))
-
-
-def _last_whole(dialect: CallSQL, source: str) -> int:
-    """The end of the longest part that ends in a semicolon and can be tokenized; 0 where there is none."""
-    for match in reversed(list(re.finditer(";", source))):
-        try:
-            tokens = dialect.tokenize(source[: match.end()])
-        except SqlglotError:
-            continue
-        if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
-            return match.end()
-    return 0
+        raise error
+    return Statement(source, source[start : span.end], span, None, error)
 
 
 def has_own(tree: exp.Expr) -> bool:
@@ -195,7 +179,7 @@ def number_placeholders(tree: exp.Expr) -> int:
 
     After this a parameter may be copied or moved. Raises ``ParseError`` where ``?`` stands beside numbered or named parameters.
     """
-    found = [p for p in tree.find_all(exp.Placeholder)]
+    found = list(tree.find_all(exp.Placeholder))
     bare = [p for p in found if p.this is None]
     if bare and len(bare) < len(found):
         raise ParseError("? cannot stand beside $ parameters", hint="Number all of them: $1, $2, ...")
