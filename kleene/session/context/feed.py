@@ -55,4 +55,4 @@ class Feed:
             self.failure = error
             raise
         if self.rows == 0:
-            self.notes.append(f"{self.name} is empty: {self.source} has no {'text' if self.text else 'rows'}")
+            self.notes.append(f"{self.name} is empty: no {'text' if self.text else 'rows'} in {self.source}")

@@ -7,6 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -60,44 +61,74 @@ def load_context(
     connection = datafile.scratch()
     names = Names(datafile.reserved_words(connection))
     names.keep(taken)
-    documents: list[_Document] = []
-    tables: list[Callable[[], Iterable[Feed]]] = []
-    notes: list[str] = []
-    folders = False
+    loader = _Loader(connection, names)
     for source in sources:
+        loader.add(source, stdin)
+    return tuple(loader.feeds())
+
+
+@attrs.define
+class _Loader:
+    """Sorts sources into the documents of ctx and the tables; ``labels`` names each source of documents."""
+
+    connection: duckdb.DuckDBPyConnection
+    names: Names
+    documents: list[_Document] = attrs.field(factory=list)
+    labels: list[str] = attrs.field(factory=list)
+    notes: list[str] = attrs.field(factory=list)
+    tables: list[Callable[[], Iterable[Feed]]] = attrs.field(factory=list)
+    folders: bool = False
+
+    def add(self, source: Source, stdin: BinaryIO | None) -> None:
         if isinstance(source, Inline):
-            documents.append(_inline(source))
+            self._document(_inline(source))
         elif source == "-":
-            documents.append(_Document("standard input", lambda: stdin or sys.stdin.buffer, keep_open=True))
+            self._document(_Document("standard input", lambda: stdin or sys.stdin.buffer, keep_open=True))
         else:
-            path = _existing(Path(source))
-            if path.is_dir():
-                folders = True
-                documents.extend(_folder(path, notes))
-            elif datafile.is_data(path):
-                tables.append(lambda path=path: [datafile.file_feed(connection, path, names.take(stem(path.name)))])  # type: ignore[misc]
-            elif (kind := _kind(path)) == "a DuckDB database":
-                tables.append(lambda path=path: _database(connection, path, names))  # type: ignore[misc]
-            elif kind is not None:
-                raise ConfigError(f"{_label(path)} is {kind}, not a text", hint=datafile.READABLE)
-            else:
-                documents.append(_text_file(path))
-    feeds = (
-        [_ctx(names.take("ctx"), documents, notes, with_source=folders or len(documents) > 1)]
-        if documents or folders
-        else []
-    )
-    for make in tables:
-        feeds.extend(make())
-    return tuple(feeds)
+            self._path(_existing(Path(source)))
+
+    def feeds(self) -> Iterator[Feed]:
+        if self.labels:
+            source = self.labels[0] if len(self.labels) == 1 else count(len(self.labels), "text")
+            with_source = self.folders or len(self.documents) > 1
+            yield _ctx(self.names.take("ctx"), self.documents, self.notes, source, with_source=with_source)
+        for make in self.tables:
+            yield from make()
+
+    def _path(self, path: Path) -> None:
+        if path.is_dir():
+            self.folders = True
+            self.labels.append(_label(path))
+            self.documents.extend(_folder(path, self.notes))
+        elif datafile.is_data(path):
+            self.tables.append(partial(self._file, path))
+        elif (kind := _kind(path)) == "a DuckDB database":
+            self.tables.append(partial(self._database, path))
+        elif kind is not None:
+            raise ConfigError(f"{_label(path)} is {kind}, not a text", hint=datafile.READABLE)
+        else:
+            self._document(_Document(_label(path), partial(_open, path)))
+
+    def _document(self, document: _Document) -> None:
+        self.documents.append(document)
+        self.labels.append(document.label)
+
+    def _file(self, path: Path) -> Iterator[Feed]:
+        yield datafile.file_feed(self.connection, path, self.names.take(stem(path.name)))
+
+    def _database(self, path: Path) -> Iterator[Feed]:
+        tables = datafile.database_tables(self.connection, path)
+        if not tables:
+            raise ConfigError(f"{_label(path)} holds no table", hint=datafile.READABLE)
+        for name, table in tables.items():
+            yield table.feed(self.names.take(name))
 
 
-def _ctx(name: str, documents: list[_Document], notes: list[str], *, with_source: bool) -> Feed:
+def _ctx(name: str, documents: list[_Document], notes: list[str], source: str, *, with_source: bool) -> Feed:
     def batches(feed: Feed) -> Iterator[pa.RecordBatch]:
         feed.notes.extend(notes)
         return _batched(_rows(documents, feed), feed, with_source=with_source)
 
-    source = documents[0].label if len(documents) == 1 else count(len(documents), "text")
     schema = CTX_WITH_SOURCE if with_source else CTX
     return Feed(name, schema, source, batches, text=True, once=any(d.keep_open for d in documents))
 
@@ -152,10 +183,6 @@ def _inline(source: Inline) -> _Document:
     return _Document(scrub(source.name), lambda: io.BytesIO(data.encode()))
 
 
-def _text_file(path: Path) -> _Document:
-    return _Document(_label(path), lambda: path.open("rb"))
-
-
 def _folder(folder: Path, notes: list[str]) -> Iterator[_Document]:
     """The texts of a folder and its subfolders in the order of their paths; hidden ones are passed over, others that are no text are noted."""
     skipped = []
@@ -166,20 +193,12 @@ def _folder(folder: Path, notes: list[str]) -> Iterator[_Document]:
         if _kind(path) is not None:
             skipped.append(_label(inside))
             continue
-        yield _Document(_label(inside), lambda path=path: path.open("rb"))  # type: ignore[misc]
+        yield _Document(_label(inside), partial(_open, path))
     if skipped:
         named = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
         notes.append(
             f"{count(len(skipped), 'file')} of {_label(folder)} {'is' if len(skipped) == 1 else 'are'} no text and not in ctx: {named}"
         )
-
-
-def _database(connection: duckdb.DuckDBPyConnection, path: Path, names: Names) -> Iterator[Feed]:
-    tables = datafile.database_tables(connection, path)
-    if not tables:
-        raise ConfigError(f"{path} holds no table", hint=datafile.READABLE)
-    for name, table in tables.items():
-        yield table.feed(names.take(name))
 
 
 def _existing(path: Path) -> Path:
@@ -210,6 +229,10 @@ def _kind(path: Path) -> str | None:
     except OSError:
         return "a file that cannot be opened"
     return None if head[:2] in (b"\xff\xfe", b"\xfe\xff") else textfile.binary_kind(head)
+
+
+def _open(path: Path) -> BinaryIO:
+    return path.open("rb")
 
 
 def _label(path: Path) -> str:
