@@ -33,7 +33,7 @@ from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from kleene.planner.grammar import OwnGrammar
-from kleene.planner.nodes import PRINTERS, Caret, Power
+from kleene.planner.nodes import PRINTERS, Caret, Positive, Power
 
 _AGGREGATES = """
     any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_max_null arg_max_nulls_last arg_min arg_min_null
@@ -200,6 +200,10 @@ class _Parser(OwnGrammar):
         TokenType.DARROW: _arrow(exp.JSONExtractScalar),
     }
     EXPONENT: ClassVar[dict[TokenType, type[exp.Expr]]] = {TokenType.CARET: Caret, TokenType.DSTAR: Power}
+    UNARY_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
+        **DuckDBParser.UNARY_PARSERS,
+        TokenType.PLUS: lambda self: self.expression(Positive(this=self._parse_unary())),
+    }
     PRIMARY_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
         **{k: v for k, v in DuckDBParser.PRIMARY_PARSERS.items() if k not in _UNREAD},
         TokenType.STRING: _string,

@@ -6,6 +6,7 @@ place and the right form. A statement that only looks like one of ours (a DuckDB
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import ClassVar, NoReturn
 
@@ -53,6 +54,14 @@ class OwnGrammar(DuckDBParser):
     def failed_at(self) -> tuple[int, int]:
         """The characters of the last error's token, in the text that was parsed."""
         return self._failed_at
+
+    def _parse_command(self) -> exp.Command:
+        self.raise_error("this kind of statement is not read")
+        raise AssertionError  # errors are raised at once
+
+    def _parse_as_command(self, start: Token) -> exp.Command:
+        self.raise_error("this kind of statement is not read", start)
+        raise AssertionError
 
     def _parse_statement(self) -> exp.Expr | None:
         return self._parse_own() or super()._parse_statement()
@@ -142,11 +151,10 @@ class OwnGrammar(DuckDBParser):
             part = parse()
         except SqlglotError as error:
             start, end = self._failed_at
-            reason = error.errors[0].get("description") if error.errors else None
+            description = str(error.errors[0].get("description")) if error.errors else "not SQL"
+            reason = readable_reason(description, self.sql[start:end])
             span = Span.at(self.sql, start, end)
-            raise ParseError(
-                f"{what} cannot be read: {reason or 'not SQL'}", hint=FORMS[form], span=span, source=self.sql
-            ) from None
+            raise ParseError(f"{what} cannot be read: {reason}", hint=FORMS[form], span=span, source=self.sql) from None
         if part is None:
             self._fail(f"expected {what}, {self._found()}", form)
         return part
@@ -562,6 +570,17 @@ class OwnGrammar(DuckDBParser):
         "PREPARE": _own_prepare,
         "EXECUTE": _own_execute,
     }
+
+
+def readable_reason(description: str, found: str) -> str:
+    """sqlglot's reason without its class names; ``found`` is the text at the place."""
+    missing = re.match(r"Required keyword: '.*' missing for <class '[\w.]*?(\w+)'>", description)
+    if missing:
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", missing.group(1))
+        return f"{words.upper()} is not complete"
+    if description.startswith("Invalid expression / Unexpected token"):
+        return f"unexpected {found}" if found else "unexpected end"
+    return re.sub(r" but got (<Token.*>|None)$", f", found {found}" if found else "", description)
 
 
 def _is_plain_from(query: exp.Expr) -> bool:

@@ -149,6 +149,10 @@ class Caret(exp.Pow):
     """``this ^ expression``: the same power."""
 
 
+class Positive(exp.Unary):
+    """``+this``, which sqlglot would drop, and with it the column's name."""
+
+
 def _options(generator: Generator, pairs: list[tuple[str, exp.Expr | None]]) -> str:
     return "".join(f" {word} {generator.sql(value)}" for word, value in pairs if value is not None)
 
@@ -233,4 +237,5 @@ PRINTERS: Mapping[type[exp.Expr], Callable[..., str]] = {
     Execute: _execute,
     Power: lambda g, n: g.binary(n, "**"),
     Caret: lambda g, n: g.binary(n, "^"),
+    Positive: lambda g, n: f"+{g.sql(n, 'this')}",
 }

@@ -13,7 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from kleene.planner import nodes
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import ParseError, did_you_mean
-from kleene.planner.grammar import BUDGET_WORDS, FORMS, OwnGrammar
+from kleene.planner.grammar import BUDGET_WORDS, FORMS, OwnGrammar, readable_reason
 from kleene.planner.settings import EFFORTS
 from kleene.planner.specs import AgentSpec, AnswerType, BudgetLimits, FunctionSpec, Param, Span, Template, Volatility
 
@@ -46,8 +46,10 @@ _STATEMENTS: tuple[type[exp.Expr], ...] = (
     exp.TruncateTable,
     exp.Analyze,
 )
-# first words of statements that only CallSQL has: what sqlglot cannot read in them is an error of ours, not DuckDB's to report
-_OWN_STARTS = ("FINAL", "CALIBRATE")
+# how statements start that only CallSQL has
+_OWN_START = re.compile(
+    r"(final|calibrate)\b|create\s+(or\s+replace\s+)?(agent\b|function\b(?=[^']*\breturns\b))", re.IGNORECASE
+)
 
 
 @attrs.frozen
@@ -101,13 +103,15 @@ def _read(dialect: CallSQL, source: str, tokens: list[Token]) -> Statement:
     except SqlglotError as error:
         at = Span.at(source, *parser.failed_at) if parser.failed_at != (0, 0) else span
         details = getattr(error, "errors", None)
-        reason = details[0].get("description") if details else str(error)
-        return _unreadable(source, text, span, at, str(reason), tokens)
+        reason = (
+            readable_reason(str(details[0].get("description")), source[at.start : at.end]) if details else str(error)
+        )
+        return _unreadable(source, text, span, at, reason)
     except RecursionError:
-        return _unreadable(source, text, span, span, "it is nested too deeply", tokens)
+        return _unreadable(source, text, span, span, "it is nested too deeply")
     tree = trees[0] if len(trees) == 1 else None
     if tree is None or not _is_statement(tree):
-        return _unreadable(source, text, span, span, "it is no statement", tokens)
+        return _unreadable(source, text, span, span, "it is no statement")
     return Statement(source, text, span, tree, has_own=has_own(tree))
 
 
@@ -119,19 +123,14 @@ def _is_statement(tree: exp.Expr | None) -> bool:
     return isinstance(tree, _STATEMENTS)
 
 
-def _unreadable(source: str, text: str, span: Span, at: Span, reason: str, tokens: list[Token]) -> Statement:
-    first = tokens[0].text.upper()
-    form = (
-        first.lower()
-        if first in _OWN_STARTS
-        else "agent"
-        if [t.text.upper() for t in tokens[1:2]] == ["AGENT"]
-        else None
-    )
-    if form:
-        raise ParseError(f"this {first} statement cannot be read: {reason}", hint=FORMS[form], span=at, source=source)
+def _unreadable(source: str, text: str, span: Span, at: Span, reason: str) -> Statement:
     hint = "Kleene plans only what it can read; write this part in another way."
     error = ParseError(f"this statement cannot be read: {reason}", hint=hint, span=at, source=source)
+    own = _OWN_START.match(text)
+    if own:
+        # DuckDB could say nothing better about a statement that is ours alone
+        error.hint = FORMS[own.group().split()[-1].lower()]
+        raise error
     return Statement(source, text, span, None, error)
 
 
@@ -140,14 +139,8 @@ def _unended(source: str, at: int) -> Statement:
     rest = source[at:]
     start = at + len(rest) - len(rest.lstrip("\ufeff \t\r\n"))
     span = Span.at(source, start, len(source.rstrip()))
-    message = "this statement cannot be read: a string, quoted name or comment does not end"
-    error = ParseError(message, hint="Close the quote or comment.", span=span, source=source)
-    word = re.match(r"\w*", source[start:])
-    if (word and word.group().upper() in _OWN_STARTS) or re.match(
-        r"(?i)create\s+(or\s+replace\s+)?agent\b", source[start:]
-    ):
-        raise error
-    return Statement(source, source[start : span.end], span, None, error)
+    text = source[start : span.end]
+    return _unreadable(source, text, span, span, "a string, quoted name or comment does not end")
 
 
 def has_own(tree: exp.Expr) -> bool:
