@@ -41,6 +41,9 @@ def lines(stream: BinaryIO, label: str, on_bad_bytes: Callable[[int], None]) -> 
     bad = 0
     try:
         for line in wrapper:
+            if line.isascii():
+                yield line
+                continue
             clean, count = _BAD_BYTE.subn("\ufffd", line)
             bad += count
             yield clean
