@@ -277,11 +277,11 @@ def _json_reader(schema: dict[str, Any] | None) -> Callable[[str, bool], Answere
 def _typed_reader(duck: DuckType) -> Callable[[str, bool], Answered | Unknown]:
     def convert(text: str, cut: bool) -> Answered | Unknown:
         """Accepts ``{"answer": value}``; a bare value too: JSON for nested types, text for the others."""
-        value = _wrapped(text, cut, duck) if duck.nested or duck.name == "JSON" else _scalar(text, cut)
+        value = _json(text, cut) if duck.nested or duck.name == "JSON" else _scalar(text, cut)
         if isinstance(value, Unknown):
             return value
         try:
-            checked = duck.check(value)
+            checked = _checked(duck, value)
         except Mismatch as fault:
             return Unknown("schema", str(fault))
         return Answered(
@@ -291,16 +291,23 @@ def _typed_reader(duck: DuckType) -> Callable[[str, bool], Answered | Unknown]:
     return convert
 
 
-def _wrapped(text: str, cut: bool, duck: DuckType) -> Json | Unknown:
+def _json(text: str, cut: bool) -> Json | Unknown:
     try:
-        value = parse(text)
+        return parse(text)
     except JsonProblem as problem:
         return _not_json(problem, cut)
-    return (
-        value["answer"]
-        if isinstance(value, dict) and list(value) == ["answer"] and duck.fields != ("answer",)
-        else value
-    )
+
+
+def _checked(duck: DuckType, value: Json) -> Json:
+    """A nested value out of ``{"answer": value}``, or bare: ``STRUCT(answer ...)`` may be either, the wrapper first."""
+    if not isinstance(value, dict) or list(value) != ["answer"]:
+        return duck.check(value)
+    try:
+        return duck.check(value["answer"])
+    except Mismatch:
+        if duck.fields != ("answer",):
+            raise
+    return duck.check(value)
 
 
 def _list_reader(items: int | None) -> Callable[[str, bool], Answered | Unknown]:
