@@ -71,7 +71,7 @@ class Ledger:
     ):
         self.name = name
         self.parent = parent
-        self._clock = parent._clock if parent is not None else clock
+        self._clock: Callable[[], float] = parent._clock if parent is not None else clock
         self._lock: threading.RLock = parent._lock if parent is not None else threading.RLock()
         self._start = self._clock()
         self._limits = limits or BudgetLimits()

@@ -395,4 +395,7 @@ def registered(con: DuckDBPyConnection, name: str, rows: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        con.unregister(name)
+        with contextlib.suppress(
+            duckdb.Error
+        ):  # must not hide the block's own error; the next registration replaces the name
+            con.unregister(name)

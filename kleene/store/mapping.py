@@ -48,7 +48,9 @@ class Batch:
 
     def __init__(self, tables: Iterable[Table]):
         self._tables = {t.name: t for t in tables}
-        self._into = {event: (self._tables[name], columns_of(event, self._tables[name])) for event, (name, _) in INTO.items()}
+        self._into = {
+            event: (self._tables[name], columns_of(event, self._tables[name])) for event, (name, _) in INTO.items()
+        }
         self._rows: dict[str, dict[object, Row]] = {}
         self.size = 0
 

@@ -78,7 +78,7 @@ class Store:
             con.close()
             raise
         make_private(place)
-        return cls(con, place, notes)
+        return cls(con, place.absolute(), notes)
 
     def cursor(self) -> DuckDBPyConnection:
         """A connection of its own to the instance, for one thread at a time. The caller closes it."""

@@ -170,16 +170,20 @@ class TraceWriter:
             make_private(self._path)
 
     def _insert_once(self, batch: Batch) -> None:
-        self._cursor.execute("BEGIN")
-        try:
-            for table, rows in batch.tables():
-                with registered(self._cursor, "kleene_trace_rows", rows):
+        with contextlib.ExitStack() as stack:
+            tables = []
+            for table, rows in batch.tables():  # before BEGIN: in a transaction that failed no name can be taken back
+                stack.enter_context(registered(self._cursor, rows_of(table), rows))
+                tables.append(table)
+            self._cursor.execute("BEGIN")
+            try:
+                for table in tables:
                     self._cursor.execute(insert(table))
-            self._cursor.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(duckdb.Error):
-                self._cursor.execute("ROLLBACK")
-            raise
+                self._cursor.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(duckdb.Error):
+                    self._cursor.execute("ROLLBACK")
+                raise
 
     def _keep(self, batch: Batch) -> None:
         """Keeps rows for the next try, as many as the queue may hold."""
@@ -216,14 +220,19 @@ class Forms:
         return form
 
 
+def rows_of(table: Table) -> str:
+    """The name under which a table's new rows are registered."""
+    return f"kleene_new_{table.name}"
+
+
 def insert(table: Table) -> str:
     """The statement that adds registered rows; rows of a key that is there fill what they know.
 
     >>> from kleene.store.schema import Table
     >>> insert(Table("t", (("a", "VARCHAR"), ("b", "BIGINT")), ("a",)))
-    'INSERT INTO t BY NAME SELECT * FROM kleene_trace_rows ON CONFLICT (a) DO UPDATE SET b = coalesce(excluded.b, t.b)'
+    'INSERT INTO t BY NAME SELECT * FROM kleene_new_t ON CONFLICT (a) DO UPDATE SET b = coalesce(excluded.b, t.b)'
     """
-    text = f"INSERT INTO {table.name} BY NAME SELECT * FROM kleene_trace_rows"
+    text = f"INSERT INTO {table.name} BY NAME SELECT * FROM {rows_of(table)}"
     if not table.key:
         return text
     rest = [name for name, _ in table.columns if name not in table.key]

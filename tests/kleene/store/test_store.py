@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import threading
 import time
 from pathlib import Path
@@ -173,6 +174,33 @@ while True:
         assert memo.stats().entries % 20 == 0, "a commit is there in whole or not at all"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="file size limits are POSIX")
+def test_a_full_disk_is_an_error_of_the_commit_and_costs_nothing_that_was_committed(path: Path) -> None:
+    code = f"""
+import resource, signal
+import duckdb
+from kleene.store import Store
+from kleene.udfs.memo import MemoEntry, MemoWriter
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+writer = MemoWriter(Store.open({str(path)!r}).memo())
+resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))
+n = 0
+try:
+    for n in range(1000):
+        writer.commit([MemoEntry("r", "s", f"{{n}}/{{i}}", f"{{n * 7919 + i}}" * 2000) for i in range(20)])
+except duckdb.Error as error:
+    print(n, flush=True)
+    input()
+"""
+    with Other(code) as other:
+        failed = int(other.ready())
+        other.kill()
+    assert failed > 0
+    with Store.open(path) as store:
+        told = [f"{n}/{i}" for n in range(failed) for i in range(20)]
+        assert len(store.memo().lookup("r", "s", told)) == len(told)
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"x", b"hello" * 5000, b"\0" * 20000], ids=["empty", "short", "text", "zeros"]
 )
@@ -289,3 +317,9 @@ def test_a_connection_with_other_settings_is_named(path: Path) -> None:
     with duckdb.connect(str(path), config={"threads": 1}):
         with pytest.raises(ConfigError, match="already open in this process with other settings"):
             Store.open(path)
+
+
+def test_a_relative_path_is_kept_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Store.open(".kleene/run.duckdb") as store:
+        assert store.path == tmp_path / ".kleene" / "run.duckdb"
