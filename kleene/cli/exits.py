@@ -12,6 +12,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kleene.planner.errors import BudgetExceeded, Cancelled, ConfigError, KleeneError, NoModel, Refused, StoreLocked
 
@@ -28,6 +30,17 @@ class Exit(enum.IntEnum):
 
 class UsageError(ConfigError):
     """What the command line asks for cannot be: a missing file, an option's value, a configuration that does not load."""
+
+
+@contextmanager
+def misconfigured() -> Iterator[None]:
+    """Within the block a configuration that is wrong is a ``UsageError``; one that names no model stays ``NoModel``."""
+    try:
+        yield
+    except NoModel:
+        raise
+    except ConfigError as error:
+        raise UsageError(error.message, hint=error.hint) from error
 
 
 BY_ERROR: tuple[tuple[type[KleeneError], Exit], ...] = (

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from kleene.cli.exits import UsageError
+from kleene.cli.exits import misconfigured
 from kleene.cli.formats import SCREEN_ROWS, write_rows
 from kleene.cli.rows import Relation
 from kleene.cli.table import Limits
 from kleene.cli.terminal import Terminal
-from kleene.planner.errors import ConfigError, NoModel
 
 if TYPE_CHECKING:
     from kleene.planner.specs import BudgetLimits, Usage
@@ -85,6 +84,7 @@ class Invocation:
     args: argparse.Namespace
     terminal: Terminal
     connect: Connect | None = None
+    _models: list[object | None] = attrs.field(factory=list, init=False)
 
     @property
     def store(self) -> Path:
@@ -102,12 +102,15 @@ class Invocation:
         )
         return None if limits == BudgetLimits() else limits
 
+    @property
     def models(self) -> object | None:
-        """What ``--model`` and ``--model-script`` ask for, or None: the configuration decides."""
+        """What ``--model`` and ``--model-script`` ask for, or None: the configuration decides. A script is run once."""
         from kleene.cli.model_script import load_model
 
-        script = load_model(self.args.model_script) if self.args.model_script else None
-        return models_of(self.args.model or [], script)
+        if not self._models:
+            script = load_model(self.args.model_script) if self.args.model_script else None
+            self._models.append(models_of(self.args.model or [], script))
+        return self._models[0]
 
     def open(self, path: str = ":memory:", **options: Any) -> EngineLike:
         """An engine on a database. Whatever is wrong with the configuration is a ``UsageError``; a missing model is not looked for here."""
@@ -126,18 +129,14 @@ class Invocation:
             "lock_wait": args.lock_wait,
             **options,
         }
-        try:
+        with misconfigured():
             return connect(
                 path,
                 store=str(self.store),
-                models=self.models(),
+                models=self.models,
                 workspace=args.workspace,
                 **{name: value for name, value in given.items() if value},
             )
-        except NoModel:
-            raise
-        except ConfigError as error:
-            raise UsageError(error.message, hint=error.hint) from error
 
     def write(self, relation: Relation) -> None:
         """Print rows on stdout in the format that was asked for: a table on a terminal, JSON lines elsewhere."""

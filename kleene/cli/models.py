@@ -10,9 +10,10 @@ from kleene.cli.command import Command
 if TYPE_CHECKING:
     from kleene.cli.invocation import Invocation
     from kleene.cli.rows import Table
-    from kleene.udfs.protocols import CallHandler
+    from kleene.models.provider import Handler
 
-COLUMNS = ("alias", "provider", "model", "endpoint", "input_usd_per_mtok", "output_usd_per_mtok", "price_as_of")
+COLUMNS = ("alias", "rank", "provider", "model", "endpoint", "input_usd_per_mtok", "output_usd_per_mtok", "price_as_of")
+TYPES = ("VARCHAR", "BIGINT", "VARCHAR", "VARCHAR", "VARCHAR", "DOUBLE", "DOUBLE", "VARCHAR")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,42 +21,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(inv: Invocation) -> int:
-    from kleene.cli.exits import UsageError
-    from kleene.config import load_config
-    from kleene.models import build_handler
-    from kleene.planner.errors import ConfigError, NoModel
+    from kleene.cli.handlers import handler_of
 
-    try:
-        handler = build_handler(
-            inv.models(), load_config(inv.args.workspace, file=inv.args.config), replay=inv.args.replay
-        )
-        inv.write(table_of(handler))
-    except NoModel:
-        raise
-    except ConfigError as error:
-        raise UsageError(error.message, hint=error.hint) from error
+    inv.write(table_of(handler_of(inv)))
     return 0
 
 
-def table_of(handler: CallHandler) -> Table:
-    """One row an alias. Prices are NULL where a model has none: it is unpriced, or free where ``price_as_of`` says so."""
+def table_of(handler: Handler) -> Table:
+    """One row a model of an alias, in the order in which they are tried. Prices are NULL where a model has none: ``price_as_of`` is then
+    ``free`` or ``unpriced``. Raises ``NoModel`` where nothing is configured."""
     import pyarrow
 
-    from kleene.cli.invocation import STANDARD_ALIASES
+    from kleene.cli.handlers import routes_of
     from kleene.cli.rows import Table
 
     rows = []
-    for alias in STANDARD_ALIASES:
-        route = handler.route(alias)
-        price = route.price
-        as_of = price.as_of if price else "free" if route.free else "unpriced"
-        rows.append(
-            (alias, route.provider, route.model, route.endpoint, price and price.input, price and price.output, as_of)
-        )
-    types = ("VARCHAR",) * 4 + ("DOUBLE",) * 2 + ("VARCHAR",)
-    arrow = [pyarrow.float64() if t == "DOUBLE" else pyarrow.string() for t in types]
-    columns = [pyarrow.array(values, type_) for values, type_ in zip(zip(*rows, strict=True), arrow, strict=True)]
-    return Table(COLUMNS, types, pyarrow.table(columns, names=list(COLUMNS)))
+    for alias in handler.known_aliases() or ("worker",):
+        for rank, route in enumerate(routes_of(handler, alias), 1):
+            price = route.price
+            as_of = price.as_of if price else "free" if route.free else "unpriced"
+            rates = (price.input, price.output) if price else (None, None)
+            rows.append((alias, rank, route.provider, route.model, route.endpoint, *rates, as_of))
+    arrow = {"VARCHAR": pyarrow.string(), "BIGINT": pyarrow.int64(), "DOUBLE": pyarrow.float64()}
+    columns = [pyarrow.array(values, arrow[t]) for values, t in zip(zip(*rows, strict=True), TYPES, strict=True)]
+    return Table(COLUMNS, TYPES, pyarrow.table(columns, names=list(COLUMNS)))
 
 
 COMMAND = Command(
@@ -71,7 +60,7 @@ OPENAI_BASE_URL and OPENAI_MODEL) in the environment.""",
 python -m kleene models
 
 # a strong model for runs, a cheap one for rows
-python -m kleene models --model anthropic:claude-opus-4-5 --model worker=openai:gpt-5-mini""",
+python -m kleene models --model root=anthropic:claude-opus-5-5 --model worker=openai:gpt-5.4-mini""",
     add_arguments=add_arguments,
     execute=execute,
 )

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kleene.cli.exits import UsageError
+from kleene.cli.exits import misconfigured
 from kleene.cli.invocation import Invocation
 from kleene.cli.rows import Table
-from kleene.planner.errors import ConfigError, StoreLocked
+from kleene.planner.errors import StoreLocked
 
 if TYPE_CHECKING:
     import duckdb
@@ -25,10 +25,8 @@ def reading(inv: Invocation, *, whole: bool = False) -> Iterator[duckdb.DuckDBPy
     from kleene.store import open_readonly
 
     notes: list[str] = []
-    try:
+    with misconfigured():
         con = open_readonly(inv.store, say=notes.append)
-    except ConfigError as error:
-        raise UsageError(error.message, hint=error.hint) from error
     try:
         if whole and notes:
             raise StoreLocked(notes[0].partition(":")[0], hint="try again when it has ended")

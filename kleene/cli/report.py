@@ -1,7 +1,8 @@
-"""What is said about a finished statement: its rows on stdout; message, warnings and usage on stderr."""
+"""What is said about finished statements: rows on stdout; messages, warnings and usage on stderr."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kleene.cli.exits import Exit
@@ -11,22 +12,24 @@ from kleene.cli.progress import thousands
 if TYPE_CHECKING:
     from kleene.planner.specs import Usage
 
+QUERY = re.compile(r"[\s(]*(SELECT|FROM|WITH|VALUES|TABLE)\b", re.IGNORECASE)
 
-def report(result: ResultLike, inv: Invocation) -> Exit:
-    """Print a result and say whether it counts as done: ``--max-unknown`` may turn unknown answers into a failure."""
-    if result.message is None:
-        inv.write(result)
-    else:
+
+def report(result: ResultLike, text: str, inv: Invocation) -> None:
+    """Print what a statement gave. How many rows a write has changed is a note, not a row."""
+    if result.message is not None:
         inv.terminal.say(result.message)
+    elif tuple(result.columns) == ("Count",) and not QUERY.match(text):
+        for row in result.to_arrow_table().to_pylist():
+            inv.terminal.say(f"{row['Count']:,} row{'' if row['Count'] == 1 else 's'}")
+    else:
+        inv.write(result)
     for warning in result.warnings:
         inv.terminal.say(f"warning: {warning}")
-    usage = usage_line(result.usage)
-    if usage and inv.terminal.shows_progress:
-        inv.terminal.say(usage)
-    return unknown_exit(result.usage, inv)
 
 
 def unknown_exit(usage: Usage, inv: Invocation) -> Exit:
+    """Whether ``--max-unknown`` makes a failure of the unknown answers."""
     most = inv.args.max_unknown
     if most is None or usage.unknown <= most:
         return Exit.DONE

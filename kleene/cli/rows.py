@@ -62,7 +62,8 @@ def is_number(type_: str) -> bool:
 
 def as_text(relation: Relation) -> Iterator[list[Cells]]:
     """Batches of rows, each value as DuckDB casts it to VARCHAR; NULL is None."""
-    return printed(relation, [f"CAST({value} AS VARCHAR)" for value in values(relation)])
+    table = relation.to_arrow_table()
+    return printed(table, [f"CAST({value} AS VARCHAR)" for value in values(relation, table)])
 
 
 def as_json(relation: Relation) -> Iterator[list[Cells]]:
@@ -70,15 +71,16 @@ def as_json(relation: Relation) -> Iterator[list[Cells]]:
 
     Numbers keep every digit; NaN and the infinities, which JSON does not have, become strings; a JSON value stays as it was written.
     """
-    exprs = [json_of(value, type_) for value, type_ in zip(values(relation), relation.types, strict=True)]
+    table = relation.to_arrow_table()
+    exprs = [json_of(value, type_) for value, type_ in zip(values(relation, table), relation.types, strict=True)]
     nested = [i for i, t in enumerate(relation.types) if t not in FLOATING and any(f in t for f in FLOATING)]
-    for rows in printed(relation, exprs):
+    for rows in printed(table, exprs):
         yield [without_nan(row, nested) for row in rows] if nested else rows
 
 
 def json_of(value: str, type_: str) -> str:
     if type_ in FLOATING:
-        odd = f"CASE WHEN isnan({value}) THEN '\"NaN\"' WHEN {value} > 0 THEN '\"Infinity\"' ELSE '\"-Infinity\"' END"
+        odd = f"CASE WHEN isnan({value}) THEN '\"NaN\"' WHEN {value} > 0 THEN '\"Infinity\"' WHEN {value} < 0 THEN '\"-Infinity\"' END"
         return f"CASE WHEN isfinite({value}) THEN CAST({value} AS VARCHAR) ELSE {odd} END"
     if is_number(type_):
         return f"CAST({value} AS VARCHAR)"
@@ -100,20 +102,24 @@ def without_nan(row: Cells, columns: Sequence[int]) -> Cells:
     return tuple(cells)
 
 
-def values(relation: Relation) -> list[str]:
+def values(relation: Relation, table: pyarrow.Table) -> list[str]:
     """One SQL expression a column, with the types that Arrow does not carry given back."""
-    return [f"CAST(c{i} AS {type_})" if comes_back(type_) else f"c{i}" for i, type_ in enumerate(relation.types)]
+    return [
+        f"CAST(c{i} AS {type_})" if comes_back(type_, str(arrow)) else f"c{i}"
+        for i, (type_, arrow) in enumerate(zip(relation.types, table.schema.types, strict=True))
+    ]
 
 
-def comes_back(type_: str) -> bool:
-    """Whether a cast to the type restores what Arrow lost: JSON arrives as text, a TUPLE as a STRUCT."""
-    return re.search(r"\b(JSON|TUPLE)\b", type_) is not None and re.search(r"\b(UNION|VARIANT)\b", type_) is None
+def comes_back(type_: str, arrow: str) -> bool:
+    """Whether a cast to the type restores what Arrow lost: JSON arrives as text, a TUPLE as a struct."""
+    if re.search(r"\b(UNION|VARIANT)\b", type_):
+        return False
+    return "JSON" in type_ if arrow == "string" else re.search(r"\b(JSON|TUPLE)\b", type_) is not None
 
 
-def printed(relation: Relation, exprs: Sequence[str]) -> Iterator[list[Cells]]:
+def printed(table: pyarrow.Table, exprs: Sequence[str]) -> Iterator[list[Cells]]:
     import duckdb
 
-    table = relation.to_arrow_table()
     if not exprs:
         return
     with duckdb.connect() as con:

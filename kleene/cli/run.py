@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(inv: Invocation) -> int:
     from kleene.cli.exits import exit_of_run
+    from kleene.cli.handlers import default_budget
     from kleene.cli.progress import Tally, shown
     from kleene.cli.report import unknown_exit
     from kleene.cli.session import engine_of
@@ -67,7 +68,11 @@ def execute(inv: Invocation) -> int:
     task = read_text(args.task, terminal.stdin)
     tally = Tally()
     turns = Turns(tally, terminal)
-    with engine_of(inv, on_event=turns, **({"approve": approver(inv)} if args.approve else {})) as engine:
+    budget = inv.budget
+    if budget is None:
+        budget, note = default_budget(inv)
+        terminal.say(f"note: {note}")
+    with engine_of(inv, on_event=turns, budget=budget, approve=approver(inv) if args.approve else None) as engine:
         with shown(tally, terminal):
             done = engine.run(
                 task,
@@ -124,7 +129,8 @@ COMMAND = Command(
     description="""\
 Give a model a task and data; it explores them with SQL, asks other models row by row where it must, and ends with a
 relation, which is printed. A text given with --context is the table ctx(ordinal, text), however long it is. The model
-works in a database of its own: it can neither reach yours nor raise its budget. Without a budget a run has $1.""",
+works in a database of its own: it can neither reach yours nor raise its budget. Without a budget a run has
+$1, or 200 calls where a model has no price.""",
     examples="""\
 # a question about a long document
 python -m kleene run "Which party bears the cost of recall?" --context contract.txt --budget-dollars 0.50

@@ -19,27 +19,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(inv: Invocation) -> int:
     from kleene.cli.confirm import confirm
     from kleene.cli.progress import Tally, shown
-    from kleene.cli.report import report
+    from kleene.cli.report import report, unknown_exit, usage_line
     from kleene.cli.session import engine_of
+    from kleene.cli.statements import placed, split
     from kleene.cli.texts import read_text
+    from kleene.planner.specs import Usage
 
-    text = read_text(inv.args.statements, inv.terminal.stdin)
+    statements = split(read_text(inv.args.statements, inv.terminal.stdin))
+    usage = Usage()
     tally = Tally()
     with engine_of(inv, inv.args.database, on_event=tally) as engine:
-        confirm(engine, text, inv)
-        with shown(tally, inv.terminal):
-            result = engine.sql(text)
-        return report(result, inv)
+        for statement in statements:
+            with placed(statement):
+                confirm(engine, statement.text, inv)
+                with shown(tally, inv.terminal):
+                    result = engine.sql(statement.text)
+            report(result, statement.text, inv)
+            usage += result.usage
+        if inv.terminal.shows_progress and usage_line(usage):
+            inv.terminal.say(usage_line(usage))
+        return unknown_exit(usage, inv)
 
 
 COMMAND = Command(
     name="sql",
-    summary="run statements and print the last one's rows",
+    summary="run statements and print their rows",
     usage="STATEMENTS [--database FILE] [OPTIONS]",
     description="""\
-Run one or more statements, separated by ';', and print the rows of the last one. All of DuckDB's SQL works: a quoted
-file name reads the file. A statement that may cost more than $0.10 asks first; where nobody can be asked it needs a
-budget or --yes.""",
+Run statements, separated by ';', and print the rows of each query. The first error ends the command. All of DuckDB's
+SQL works: a quoted file name reads the file. A statement that may cost more than $0.10 asks first; where nobody can
+be asked it needs a budget or --yes.""",
     examples="""\
 # any DuckDB statement
 python -m kleene sql "SELECT 6 * 7 AS answer"

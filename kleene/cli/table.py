@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 import attrs
 
@@ -36,6 +39,16 @@ def table_lines(relation: Relation, limits: Limits) -> Iterator[str]:
     else:
         yield from grid(head, cells, widths, [is_number(t) for t in relation.types], limits)
     yield footer(total, len(cells))
+
+
+def show_result(result: Relation, limit: int = 40, out: TextIO | None = None) -> None:
+    """Print the first ``limit`` rows of a result, as wide as the terminal where there is one. Nothing is printed of one without columns."""
+    stream = sys.stdout if out is None else out
+    if not result.columns:
+        return
+    width = shutil.get_terminal_size().columns if stream.isatty() else None
+    for line in table_lines(result, Limits(width, limit)):
+        print(line, file=stream)
 
 
 def first(batches: Iterator[list[Cells]], count: int) -> list[Cells]:

@@ -51,6 +51,9 @@ JSONS = [
     ("'é' || chr(0)", '"é\\u0000"'),
     ("[]::INTEGER[]", "[]"),
     ("false", "false"),
+    ("NULL::DOUBLE", None),
+    ("NULL::DECIMAL(9,2)", None),
+    ("NULL::JSON", None),
     ("NULL", None),
 ]
 
