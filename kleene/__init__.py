@@ -1,8 +1,18 @@
-"""Kleene: SQL for model calls, run by DuckDB."""
+"""Kleene: SQL for model calls, run by DuckDB.
+
+    import duckdb, kleene
+
+    con = duckdb.connect("shop.duckdb")
+    k = kleene.attach(con)
+    k.sql("SELECT id FROM mails WHERE llm_bool('Is this a complaint? ' || body)").fetchall()
+
+Names are loaded on first use, so that importing the package costs nothing.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 _here = Path(__file__).resolve().parent
 # In a checkout, planner/ and udfs/ lie beside this folder; in a wheel they lie inside it.
@@ -10,3 +20,105 @@ if not (_here / "planner").is_dir() and (_here.parent / "planner").is_dir():
     __path__.append(str(_here.parent))
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from kleene.attach import attach, connect
+    from kleene.engine import Engine
+    from kleene.explain import Plan
+    from kleene.models import Anthropic, FunctionModel, OpenAI, Reply, Responses
+    from kleene.planner.errors import (
+        BudgetExceeded,
+        BusyConnection,
+        CallFailed,
+        Cancelled,
+        ConfigError,
+        KleeneError,
+        NoModel,
+        ParseError,
+        PlanError,
+        PolicyError,
+        Refused,
+        StoreLocked,
+        Unstable,
+    )
+    from kleene.planner.specs import BudgetLimits as Budget
+    from kleene.planner.specs import Usage
+    from kleene.result import Result
+    from kleene.runs import Run
+
+_ERRORS = (
+    "BudgetExceeded",
+    "BusyConnection",
+    "CallFailed",
+    "Cancelled",
+    "ConfigError",
+    "KleeneError",
+    "NoModel",
+    "ParseError",
+    "PlanError",
+    "PolicyError",
+    "Refused",
+    "StoreLocked",
+    "Unstable",
+)
+_HOMES = {
+    "attach": "kleene.attach",
+    "connect": "kleene.attach",
+    "Engine": "kleene.engine",
+    "Plan": "kleene.explain",
+    "Anthropic": "kleene.models",
+    "FunctionModel": "kleene.models",
+    "OpenAI": "kleene.models",
+    "Reply": "kleene.models",
+    "Responses": "kleene.models",
+    "Budget": "kleene.planner.specs:BudgetLimits",
+    "Usage": "kleene.planner.specs",
+    "Result": "kleene.result",
+    "Run": "kleene.runs",
+    **dict.fromkeys(_ERRORS, "kleene.planner.errors"),
+}
+
+__all__ = [
+    "Anthropic",
+    "Budget",
+    "BudgetExceeded",
+    "BusyConnection",
+    "CallFailed",
+    "Cancelled",
+    "ConfigError",
+    "Engine",
+    "FunctionModel",
+    "KleeneError",
+    "NoModel",
+    "OpenAI",
+    "ParseError",
+    "Plan",
+    "PlanError",
+    "PolicyError",
+    "Refused",
+    "Reply",
+    "Responses",
+    "Result",
+    "Run",
+    "StoreLocked",
+    "Unstable",
+    "Usage",
+    "attach",
+    "connect",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'kleene' has no attribute {name!r}")
+    import importlib
+
+    module, _, attribute = home.partition(":")
+    value = getattr(importlib.import_module(module), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

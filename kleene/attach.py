@@ -1,0 +1,121 @@
+"""``kleene.attach`` and ``kleene.connect``: an engine on a connection of the user's, or on one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from kleene.config import Config, load_config
+from kleene.engine import Engine
+from kleene.models import build_handler
+from kleene.planner.errors import ConfigError
+from kleene.planner.specs import BudgetLimits
+from kleene.services import Services
+from kleene.udfs.events import Event
+from kleene.udfs.ledger import Ledger
+
+STORE = ".kleene/run.duckdb"
+
+
+def attach(
+    con: duckdb.DuckDBPyConnection,
+    *,
+    store: str | Path = STORE,
+    models: Any = None,
+    budget: BudgetLimits | None = None,
+    workspace: str | Path = ".",
+    trust: str = "host",
+    concurrency: int = 32,
+    tools: Sequence[Any] = (),
+    on_event: Callable[[Event], None] | None = None,
+    approve: Callable[[Any], bool] | None = None,
+    record: str | Path | None = None,
+    replay: str | Path | None = None,
+    replay_strict: bool = False,
+    lock_wait: float = 0.0,
+    config: Config | None = None,
+) -> Engine:
+    """Put Kleene on a DuckDB connection that is open already.
+
+    The connection keeps its settings, transaction and objects; what Kleene adds (functions named ``kleene_*`` and the temporary macros
+    ``llm``, ``llm_bool``, ...) goes away with ``close``. ``store`` is the file that holds memo and trace (``":memory:"`` for none).
+    ``models`` is described in ``kleene.models.build_handler``; ``budget`` bounds all statements together. Raises ``StoreLocked``,
+    ``ConfigError`` and ``BusyConnection``.
+    """
+    return _open(
+        con,
+        False,
+        store=store,
+        models=models,
+        budget=budget,
+        workspace=workspace,
+        trust=trust,
+        concurrency=concurrency,
+        tools=tools,
+        on_event=on_event,
+        approve=approve,
+        record=record,
+        replay=replay,
+        replay_strict=replay_strict,
+        lock_wait=lock_wait,
+        config=config,
+    )
+
+
+def connect(path: str | Path = ":memory:", **options: Any) -> Engine:
+    """Open a DuckDB connection and attach to it; ``close`` closes both. Takes the options of ``attach``."""
+    try:
+        con = duckdb.connect(str(path))
+    except duckdb.Error as error:
+        raise ConfigError(
+            f"the database {path} cannot be opened: {str(error).splitlines()[0]}",
+            hint="another process may have it open; give another file or a read-only copy",
+        ) from None
+    try:
+        return _open(con, True, **options)
+    except BaseException:
+        con.close()
+        raise
+
+
+def _open(
+    con: duckdb.DuckDBPyConnection,
+    owns: bool,
+    *,
+    store: str | Path = STORE,
+    models: Any = None,
+    budget: BudgetLimits | None = None,
+    workspace: str | Path = ".",
+    trust: str = "host",
+    concurrency: int = 32,
+    tools: Sequence[Any] = (),
+    on_event: Callable[[Event], None] | None = None,
+    approve: Callable[[Any], bool] | None = None,
+    record: str | Path | None = None,
+    replay: str | Path | None = None,
+    replay_strict: bool = False,
+    lock_wait: float = 0.0,
+    config: Config | None = None,
+) -> Engine:
+    if trust not in ("host", "model"):
+        raise ConfigError(
+            f"trust is {trust!r}", hint="'host' for your own statements, 'model' for SQL that a model wrote"
+        )
+    if tools or approve is not None:
+        raise ConfigError("tools and approve are not available in this version", hint="leave them out")
+    config = load_config(workspace) if config is None else config
+    handler = build_handler(models, config, record=record, replay=replay, replay_strict=replay_strict)
+    services = Services.open(store, handler, concurrency=concurrency, on_event=on_event, lock_wait_s=lock_wait)
+    try:
+        ledger = Ledger(budget or BudgetLimits())
+        engine = Engine(
+            con, services, ledger=ledger, trust=trust, workspace=workspace, owns_connection=owns, owns_services=True
+        )
+        engine.state.settings = engine.state.settings.set("concurrency", concurrency)
+        return engine
+    except BaseException:
+        services.close()
+        raise

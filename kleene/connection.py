@@ -1,0 +1,180 @@
+"""One DuckDB connection that Kleene runs statements on: in a worker thread, so that the caller's thread stays interruptible."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import attrs
+import duckdb
+import pyarrow as pa
+
+from kleene.planner.errors import BusyConnection, KleeneError
+from kleene.result import ARROW_SAFE
+
+T = TypeVar("T")
+Params = Sequence[Any] | Mapping[str, Any] | None
+CLOCKS = {
+    "now": "now()",
+    "current_timestamp": "now()",
+    "transaction_timestamp": "now()",
+    "get_current_timestamp": "now()",
+    "today": "today()",
+    "current_date": "current_date",
+    "get_current_date": "current_date",
+    "current_time": "get_current_time()",
+    "get_current_time": "get_current_time()",
+    "current_localtime": "current_localtime()",
+    "localtime": "current_localtime()",
+    "current_localtimestamp": "current_localtimestamp()",
+    "localtimestamp": "current_localtimestamp()",
+}
+
+
+@attrs.frozen
+class Fetched:
+    """All rows of a statement: as an Arrow table, or as Python tuples."""
+
+    columns: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    table: pa.Table | None = None
+    rows: list[tuple[Any, ...]] | None = None
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows) if self.table is not None else len(self.rows or ())
+
+
+class Connection:
+    """Wraps a connection that belongs to the user. Changes none of its settings and never closes it."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection):
+        self.con = con
+        self._probe = pa.table({"a": pa.array([], pa.int64())})
+
+    # -- running -----------------------------------------------------------------------------------------------------------------------
+
+    def check_free(self) -> None:
+        """Raise ``BusyConnection`` when the user's last ``execute`` has rows that were not fetched; running anything would lose them."""
+        try:
+            self.con.register("kleene_probe", self._probe)
+        except duckdb.Error as error:
+            if type(error).__name__ == "ResourceInUseException":
+                raise BusyConnection(
+                    "the connection has a result that was not fetched",
+                    hint="fetch it first (con.fetchall()), or run on a cursor: kleene.attach(con.cursor())",
+                ) from None
+            if "closed" in str(error).lower():
+                raise KleeneError(
+                    "the connection is closed", hint="connect again and attach to the new connection"
+                ) from None
+            return  # an aborted transaction, for example: the statement itself will say so
+        with suppress(duckdb.Error):
+            self.con.unregister("kleene_probe")
+
+    def fetch(self, sql: str, params: Params = None, *, query: bool = False) -> Fetched:
+        """Run one statement and read all of its rows. ``query``: the text is a SELECT or another query, so that its rows may be read as
+        Arrow without a copy; types that Arrow would change are fetched as Python values."""
+        if query:
+            relation = self.con.sql(sql, params=params) if params else self.con.sql(sql)
+            if relation is None:
+                return Fetched()
+            columns, types = tuple(relation.columns), tuple(str(t) for t in relation.types)
+            if columns and all(t in ARROW_SAFE for t in types):
+                return Fetched(columns, types, table=relation.to_arrow_table())
+            return Fetched(columns, types, rows=relation.fetchall())
+        con = self.con.execute(sql, params) if params else self.con.execute(sql)
+        description = con.description
+        if not description:
+            return Fetched()
+        return Fetched(
+            tuple(str(d[0]) for d in description), tuple(str(d[1]) for d in description), rows=con.fetchall()
+        )
+
+    def rows(self, sql: str, params: Params = None) -> list[tuple[Any, ...]]:
+        """Run a small statement of our own in the calling thread."""
+        return self.con.execute(sql, params).fetchall() if params else self.con.execute(sql).fetchall()
+
+    def in_worker(self, function: Callable[[], T], interrupt: Callable[[], None]) -> T:
+        """Run ``function`` in a thread and wait for it. Ctrl-C calls ``interrupt``, waits for the end, and is raised again."""
+        done = threading.Event()
+        outcome: list[Any] = [None, None]
+
+        def work() -> None:
+            try:
+                outcome[0] = function()
+            except BaseException as error:
+                outcome[1] = error
+            finally:
+                done.set()
+
+        thread = threading.Thread(target=work, name="kleene-statement", daemon=True)
+        thread.start()
+        try:
+            done.wait()
+        except BaseException:
+            interrupt()
+            while not done.wait(1.0):
+                interrupt()
+            raise
+        thread.join()
+        if outcome[1] is not None:
+            raise outcome[1]
+        return outcome[0]  # type: ignore[no-any-return]
+
+    def interrupt(self) -> None:
+        with suppress(duckdb.Error):
+            self.con.interrupt()
+
+    # -- transactions --------------------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> bool:
+        """Begin a transaction; False where the user's own is open."""
+        try:
+            self.con.begin()
+        except duckdb.TransactionException:
+            return False
+        return True
+
+    def commit(self) -> None:
+        self.con.commit()
+
+    def rollback(self) -> None:
+        with suppress(duckdb.Error):
+            self.con.rollback()
+
+    # -- what the planner asks -----------------------------------------------------------------------------------------------------------
+
+    def describe(self, query: str) -> tuple[tuple[str, str], ...] | None:
+        """Columns of a query by binding it; runs nothing."""
+        try:
+            return tuple((str(r[0]), str(r[1])) for r in self.con.execute(f"DESCRIBE {query}").fetchall())
+        except duckdb.Error:
+            return None
+
+    def clock(self) -> dict[str, tuple[str, str]]:
+        names = list(CLOCKS)
+        values = self.rows("SELECT " + ", ".join(f"({CLOCKS[n]})::VARCHAR, typeof({CLOCKS[n]})" for n in names))[0]
+        return {name: (values[2 * i], values[2 * i + 1]) for i, name in enumerate(names)}
+
+    def table_names(self) -> set[str]:
+        """Lower-case names of all tables and views that an unqualified name may mean."""
+        found = self.rows(
+            "SELECT lower(table_name) FROM duckdb_tables() UNION ALL SELECT lower(view_name) FROM duckdb_views()"
+        )
+        return {r[0] for r in found}
+
+    @contextmanager
+    def registered(self, tables: Mapping[str, Any]) -> Iterator[None]:
+        """Give data frames and Arrow tables names for the time of a statement."""
+        done: list[str] = []
+        try:
+            for name, value in tables.items():
+                self.con.register(name, value)
+                done.append(name)
+            yield
+        finally:
+            for name in done:
+                with suppress(duckdb.Error):
+                    self.con.unregister(name)

@@ -1,0 +1,544 @@
+"""The engine: one DuckDB connection with Kleene on it. ``kleene.attach`` and ``kleene.connect`` make one."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import duckdb
+from sqlglot import exp
+
+from kleene import frames, macros
+from kleene.connection import Connection, Params
+from kleene.explain import Plan, explain, pure_plan
+from kleene.own import State, message, run_own
+from kleene.planner import nodes
+from kleene.planner.callplan import CallPlan
+from kleene.planner.dialect import CallSQL
+from kleene.planner.errors import KleeneError, PlanError, did_you_mean
+from kleene.planner.plan import plan as plan_statement
+from kleene.planner.specs import BudgetLimits, Usage, Volatility
+from kleene.planner.statements import Statement, number_placeholders, parse
+from kleene.problems import from_duckdb, is_users_mistake
+from kleene.result import Result
+from kleene.runner import Running, Surroundings
+from kleene.services import Services
+from kleene.udfs.ledger import Ledger
+from kleene.udfs.lookups import Key, Lookups, SiteAnswers
+from kleene.udfs.register import Registration
+from kleene.udfs.runtime import Task
+from kleene.udfs.statement import Ask, CallSite, StatementContext
+
+if TYPE_CHECKING:
+    from kleene.runs import Run
+
+T = TypeVar("T")
+STORE_TABLES = frozenset(
+    [
+        "memo",
+        "trace_runs",
+        "trace_sessions",
+        "trace_statements",
+        "trace_calls",
+        "trace_operators",
+        "trace_runs_of_statement",
+        "trace_rounds",
+        "trace_tool_calls",
+        "trace_final",
+        "turns",
+        "estimates",
+        "calibrations",
+    ]
+)
+
+
+class Engine:
+    """Runs CallSQL on a connection. One statement runs at a time: calls from several threads wait for each other.
+
+    ``trust``: ``host`` for a person's own statements, ``model`` for SQL that a model wrote.
+    """
+
+    def __init__(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        services: Services,
+        *,
+        ledger: Ledger,
+        state: State | None = None,
+        trust: str = "host",
+        session: str | None = None,
+        workspace: str | Path = ".",
+        owns_connection: bool = False,
+        owns_services: bool = True,
+        plain_names: bool = True,
+    ):
+        self.connection = Connection(con)
+        self.services = services
+        self.ledger = ledger
+        self.state = State() if state is None else state
+        self.trust = trust
+        self.session = session
+        self.workspace = Path(workspace)
+        self.notes: list[str] = []
+        self._owns_connection = owns_connection
+        self._owns_services = owns_services
+        self._lock = threading.RLock()
+        self._running: Running | None = None
+        self._closed = False
+        self._asking: Task[Any] | None = None
+        self._sessions: list[Engine] = []
+        self._lookups = Lookups()
+        self.connection.check_free()
+        self._registration = Registration(con, self._lookups)
+        self._macros: list[str] = []
+        self._plain_names = plain_names
+        if plain_names:
+            self._open_plain_names()
+
+    @property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """The connection the engine is attached to."""
+        return self.connection.con
+
+    @property
+    def usage(self) -> Usage:
+        """What all statements and sessions of this engine have used."""
+        return self.ledger.used
+
+    # -- running -------------------------------------------------------------------------------------------------------------------------
+
+    def sql(self, text: str, params: Params = None) -> Result:
+        """Run one or more statements; the last one's result.
+
+        ``params`` are values for ``?``, ``$1`` or ``$name``. Raises a ``KleeneError`` or, where DuckDB itself fails on the data, DuckDB's
+        own error; nothing that was paid for is lost, and the connection stays usable.
+        """
+        return self._sql(text, params, sys._getframe(1))
+
+    def _sql(self, text: str, params: Params, frame: FrameType | None) -> Result:
+        with self._lock:
+            self._check_open()
+            statements = parse(text)
+            if not statements:
+                return message("no statement")
+            self.connection.check_free()
+            result = message("no statement")
+            for statement in statements:
+                result = self.run_statement(statement, params, frame)
+            return result
+
+    def run_statement(self, statement: Statement, params: Params = None, frame: FrameType | None = None) -> Result:
+        """Run one parsed statement."""
+        with self._lock:
+            self._check_open()
+            with self._problems(statement):
+                return self._run(statement, params, frame)
+
+    def _run(self, statement: Statement, params: Params, frame: FrameType | None) -> Result:
+        tree = statement.tree
+        if tree is None:
+            assert statement.unreadable is not None
+            if self.trust == "model":
+                raise statement.unreadable
+            return self._pure(statement, statement.text, params, frame)
+        if self.trust == "model":
+            self._check_policy(tree, statement)
+        own = run_own(statement, self.state, self.ledger, trust=self.trust)
+        if own is not None:
+            self._after_own(tree)
+            return own
+        if isinstance(tree, nodes.Explain):
+            return self._explain_statement(statement, tree, params, frame)
+        if isinstance(tree, nodes.Final):
+            return self._final(statement, tree, params, frame)
+        if isinstance(tree, nodes.CallTool | nodes.Calibrate):
+            return self._not_yet(statement, tree, params, frame)
+        return self._query(statement, tree, params, frame)
+
+    def _query(self, statement: Statement, tree: exp.Expr, params: Params, frame: FrameType | None) -> Result:
+        plan = self._plan(statement, tree, params)
+        if plan is None:
+            if statement.tree is tree and not statement.has_own:
+                return self._pure(statement, statement.text, params, frame)
+            return self._pure(statement, self._printed(tree), params, frame)
+        with self._tables(tree, frame), self._run_as(statement) as running:
+            if not plan.sites:
+                return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query")
+            return self.connection.in_worker(lambda: running.planned(plan, params), running.cancel)
+
+    def _pure(self, statement: Statement, text: str, params: Params, frame: FrameType | None) -> Result:
+        needs = _needs_parameters(statement)
+        query = isinstance(statement.tree, exp.Query)
+        with self._tables(statement.tree, frame), self._run_as(statement) as running:
+            return self.connection.in_worker(
+                lambda: running.pure(text, params if needs else None, query=query), running.cancel
+            )
+
+    def _plan(self, statement: Statement, tree: exp.Expr, params: Params) -> CallPlan | None:
+        if not self._may_call(tree):
+            return None
+        copied = tree.copy()
+        number_placeholders(copied)
+        return plan_statement(with_tree(statement, copied), self.state.catalog, self.state.settings, self.connection)
+
+    def _may_call(self, tree: exp.Expr) -> bool:
+        """Definitions keep the user's text: what they hold is called where they are read."""
+        if isinstance(tree, exp.Create) and str(tree.args.get("kind") or "").upper() in ("VIEW", "MACRO", "FUNCTION"):
+            return False
+        return not isinstance(tree, exp.Command)
+
+    def _printed(self, tree: exp.Expr) -> str:
+        return tree.sql(CallSQL)
+
+    @contextmanager
+    def _run_as(self, statement: Statement) -> Iterator[Running]:
+        around = Surroundings(
+            self.connection,
+            self.services,
+            self._lookups,
+            self._registration.suffix,
+            self.ledger,
+            self.state.settings,
+            self.session,
+        )
+        outer = self._running
+        self._running = running = Running(around, statement.text)
+        try:
+            yield running
+        finally:
+            self._running = outer
+
+    # -- own statements ------------------------------------------------------------------------------------------------------------------
+
+    def _final(self, statement: Statement, tree: nodes.Final, params: Params, frame: FrameType | None) -> Result:
+        query = tree.args.get("query")
+        if query is None:
+            query = exp.Select(expressions=[tree.this.copy()])
+        query = query.copy()
+        while isinstance(query, exp.Subquery) and not query.alias:
+            query = query.this
+        result = self._query(statement, query, params, frame)
+        result.final = True
+        return result
+
+    def _not_yet(self, statement: Statement, tree: exp.Expr, params: Params, frame: FrameType | None) -> Result:
+        if isinstance(tree, nodes.Calibrate):
+            raise PlanError(
+                "CALIBRATE is not available yet", hint="declare PROXY g THRESHOLDS (low, high)", span=statement.span
+            )
+        if self.trust == "host" and not tree.args.get("source"):
+            return self._pure(statement, statement.text, params, frame)  # DuckDB's own CALL
+        name = tree.this.name if isinstance(tree.this, exp.Identifier) else tree.this.sql(CallSQL)
+        near = did_you_mean(name, self.state.catalog.functions)
+        raise PlanError(
+            f"there is no tool {name}",
+            hint=f"functions are called in SELECT: did you mean {near}?"
+            if near
+            else "no tools are available in this version",
+            span=statement.span,
+            source=statement.source,
+        )
+
+    def _explain_statement(
+        self, statement: Statement, tree: nodes.Explain, params: Params, frame: FrameType | None
+    ) -> Result:
+        inner = with_tree(statement, tree.this)
+        plan = self._plan(inner, tree.this, params) if not isinstance(tree.this, nodes.OwnStatement) else None
+        if isinstance(tree.this, nodes.Final):
+            query = tree.this.args.get("query") or exp.Select(expressions=[tree.this.this.copy()])
+            inner = with_tree(statement, query)
+            plan = self._plan(inner, query, params)
+        if plan is None or not plan.sites:
+            if isinstance(tree.this, nodes.OwnStatement):
+                return _lines("no calls: the statement changes the session only")
+            return self._pure(statement, statement.text, params, frame)
+        how = str(tree.args.get("format") or "text")
+        if tree.args.get("analyze"):
+            result = self._query(inner, inner.tree, params, frame)  # type: ignore[arg-type]
+            usage = result.usage
+            text = f"actual: {len(result)} rows, {usage.requests} calls, {usage.memo_hits} from memo, {usage.tokens} tok, ${usage.dollars:.4f}, {usage.seconds:.2f} s"
+            return _lines(text, usage=usage)
+        found = self._explained(inner, plan, params, frame)
+        if how == "sql":
+            return _lines(found.duckdb_sql)
+        if how == "json":
+            import json
+
+            return _lines(json.dumps(found.to_dict(), indent=2))
+        return _lines(found.text)
+
+    def explain(self, text: str, params: Params = None) -> Plan:
+        """What the statement (the last one of the text) would cost now. Runs DuckDB's part once with nothing sent; see ``Plan``."""
+        frame = sys._getframe(1)
+        with self._lock:
+            self._check_open()
+            statements = parse(text)
+            if not statements:
+                raise PlanError("there is no statement to explain")
+            self.connection.check_free()
+            statement = statements[-1]
+            tree = statement.tree
+            if isinstance(tree, nodes.Explain):
+                statement, tree = with_tree(statement, tree.this), tree.this
+            if isinstance(tree, nodes.Final):
+                tree = tree.args.get("query") or exp.Select(expressions=[tree.this.copy()])
+                statement = with_tree(statement, tree)
+            if tree is None or isinstance(tree, nodes.OwnStatement):
+                return pure_plan(statement.text, "other")
+            with self._problems(statement):
+                plan = self._plan(statement, tree, params)
+                if plan is None or not plan.sites:
+                    return pure_plan(statement.text)
+                return self._explained(statement, plan, params, frame)
+
+    def _explained(self, statement: Statement, plan: CallPlan, params: Params, frame: FrameType | None) -> Plan:
+        with self._tables(plan.tree, frame), self._run_as(statement) as running:
+            return self.connection.in_worker(lambda: explain(running, plan, params), running.cancel)
+
+    def _check_policy(self, tree: exp.Expr, statement: Statement) -> None:
+        from kleene.planner import policy
+
+        names = self.connection.table_names()
+        policy.check_model(
+            tree,
+            functions=frozenset(self.state.catalog.functions),
+            tables=lambda name: name.lower() in names or name.lower() in STORE_TABLES,
+            statement=statement,
+        )
+
+    def _after_own(self, tree: exp.Expr) -> None:
+        if isinstance(tree, nodes.SetKey | nodes.ResetKey):
+            self.services.trace.trace_text = self.state.settings.trace_text
+        if isinstance(tree, nodes.CreateFunction) and self._plain_names:
+            with suppress(duckdb.Error):
+                self._macros = sorted(
+                    {*self._macros, *macros.create(self.con, self.state.catalog, self._registration.suffix)[0]}
+                )
+
+    # -- names ---------------------------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _tables(self, tree: exp.Expr | None, frame: FrameType | None) -> Iterator[None]:
+        """Give the statement the caller's data frames and the store's tables that it names and the database does not have."""
+        wanted = _table_names(tree)
+        found: dict[str, Any] = {}
+        if wanted and self.trust == "host":
+            found = frames.find(wanted, frame)
+        stored = {n for n in wanted if n.lower() in STORE_TABLES}
+        if found or stored:
+            known = self.connection.table_names()
+            found = {n: v for n, v in found.items() if n.lower() not in known}
+            for name in stored:
+                if name.lower() not in known and name not in found:
+                    found[name] = self.store_table(name)
+        with self.connection.registered(found):
+            yield
+
+    def store_table(self, name: str) -> Any:
+        """A table of the store as Arrow, all events up to now included."""
+        self.services.trace.flush()
+        cursor = self.services.store.cursor()
+        try:
+            return cursor.sql(f'SELECT * FROM main."{name.lower()}"').to_arrow_table()
+        finally:
+            cursor.close()
+
+    # -- plain names ---------------------------------------------------------------------------------------------------------------------
+
+    def _open_plain_names(self) -> None:
+        sites = []
+        for spec in self.state.catalog.functions.values():
+            sites.append(SiteAnswers(name=f"{macros.SITE}:{spec.name}", ask=self._plain_ask))
+        self._lookups.open(sites)
+        try:
+            self._macros, left = macros.create(self.con, self.state.catalog, self._registration.suffix)
+        except duckdb.Error as error:
+            self.notes.append(f"the plain names are not available on this connection: {str(error).splitlines()[0]}")
+            return
+        if left:
+            self.notes.append(
+                f"{', '.join(left)} on this connection {'is' if len(left) == 1 else 'are'} yours already and stay{'s' if len(left) == 1 else ''} so; "
+                "k.sql means Kleene's"
+            )
+
+    def _plain_ask(self, site: SiteAnswers, keys: list[Key]) -> None:
+        """Answer calls that DuckDB makes outside ``sql``: the same memo, budget and trace, a statement of its own per vector."""
+        name = site.name.split(":", 1)[1]
+        spec = self.state.catalog.function(name)
+        if spec is None:
+            raise PlanError(f"there is no function {name}", hint="it was dropped; SHOW FUNCTIONS lists what there is")
+        if len(site.answers) > 100_000:
+            site.answers.clear()
+        running = self._running
+        context = (
+            running.context
+            if running is not None
+            else StatementContext(f"{self.services.run_id}.plain", self.session, self.state.settings, self.ledger)
+        )
+        asks = []
+        calls: dict[Any, CallSite] = {}
+        for key in keys:
+            arguments = (key,) if isinstance(key, str) else key
+            call_spec, values = macros.plain_spec(spec, arguments, self.state.settings)
+            if call_spec not in calls:
+                calls[call_spec] = CallSite(call_spec, Volatility.STABLE, SiteAnswers(name=site.name))
+            asks.append((key, Ask(calls[call_spec], values[0] if len(values) == 1 else values)))
+        task = self.services.runtime.submit(self.services.dispatcher.answer, context, [a for _, a in asks])
+        task.wait()
+        for key, ask in asks:
+            site.answers[key] = ask.site.answers.answers.get(ask.key)
+
+    # -- sessions ------------------------------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        task: str,
+        *,
+        context: Any = None,
+        tables: Sequence[str] = (),
+        data: Sequence[str | Path] | None = None,
+        budget: BudgetLimits | None = None,
+        max_turns: int = 30,
+        check: str | Callable[..., Any] | None = None,
+    ) -> Run:
+        """Let a model answer a task by writing CallSQL, turn by turn, in a locked database of its own.
+
+        ``context`` is a text (or paths of files, as a list) that the model reads as the table ``ctx``; ``tables`` are tables of this connection that are handed
+        over; ``data`` are files. Raises a ``KleeneError`` only for wrong input: how the run ended is in ``outcome``.
+        """
+        from kleene.runs import run_task
+
+        return run_task(
+            self, task, context=context, tables=tables, data=data, budget=budget, max_turns=max_turns, check=check
+        )
+
+    # -- async ---------------------------------------------------------------------------------------------------------------------------
+
+    async def sql_async(self, text: str, params: Params = None) -> Result:
+        """``sql`` for trio and asyncio: waits without blocking the loop; cancelling the task cancels the statement."""
+        frame = sys._getframe(1)
+        return await in_thread(lambda: self._sql(text, params, frame), self.cancel)
+
+    async def run_async(self, task: str, **options: Any) -> Run:
+        """``run`` for trio and asyncio."""
+        return await in_thread(lambda: self.run(task, **options), self.cancel)
+
+    # -- the end -------------------------------------------------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """End the running statement from another thread. Does nothing when none runs."""
+        for session in list(self._sessions):
+            session.cancel()
+        running, asking = self._running, self._asking
+        if asking is not None:
+            asking.cancel()
+        if running is not None:
+            running.cancel()
+
+    def session_started(self, session: Engine) -> None:
+        """A session runs under this engine: ``cancel`` reaches it too."""
+        self._sessions.append(session)
+
+    def session_ended(self, session: Engine) -> None:
+        self._sessions.remove(session)
+
+    def waiting_for(self, task: Task[Any] | None) -> None:
+        """The task that the engine's session waits for outside a statement (a model's turn)."""
+        self._asking = task
+
+    def close(self) -> None:
+        """Take the functions and names off the connection, write the trace, close the store. Safe to call twice."""
+        if self._closed:
+            return
+        self.cancel()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            macros.drop(self.con, self._macros, self.state.catalog)
+            self._registration.close()
+            if self._owns_services:
+                self.services.close()
+            if self._owns_connection:
+                with suppress(duckdb.Error):
+                    self.con.close()
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        raise KleeneError("an engine cannot be pickled", hint="attach in the process that uses it")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise KleeneError("the engine is closed", hint="attach again: k = kleene.attach(con)")
+
+    @contextmanager
+    def _problems(self, statement: Statement) -> Iterator[None]:
+        """Errors leave with the text they are about; what the user wrote wrong is told in Kleene's own terms."""
+        try:
+            yield
+        except KleeneError as error:
+            if error.source is None:
+                error.source = statement.source
+            raise
+        except duckdb.Error as error:
+            if is_users_mistake(error):
+                found = from_duckdb(str(error), self.state.catalog)
+                found.source = statement.source
+                raise found from error
+            raise
+
+
+def with_tree(statement: Statement, tree: exp.Expr) -> Statement:
+    return attrs.evolve(statement, tree=tree)
+
+
+def _needs_parameters(statement: Statement) -> bool:
+    return statement.tree is None or statement.tree.find(exp.Placeholder, exp.Parameter) is not None
+
+
+def _table_names(tree: exp.Expr | None) -> set[str]:
+    """Unqualified table names of a tree that are not its CTEs."""
+    if tree is None:
+        return set()
+    ctes = {c.alias.lower() for c in tree.find_all(exp.CTE)}
+    return {
+        t.name
+        for t in tree.find_all(exp.Table)
+        if isinstance(t.this, exp.Identifier) and not t.args.get("db") and t.name.lower() not in ctes
+    }
+
+
+def _lines(text: str, usage: Usage | None = None) -> Result:
+    return Result(("plan",), ("VARCHAR",), rows=[(line,) for line in text.splitlines()], usage=usage, plan=text)
+
+
+async def in_thread(function: Callable[[], T], cancel: Callable[[], None]) -> T:
+    """Run a blocking function in a thread, on trio or asyncio, whichever runs; cancellation calls ``cancel`` and waits for the end."""
+    import sniffio
+
+    if sniffio.current_async_library() == "trio":
+        import trio
+
+        waiting: Awaitable[T] = trio.to_thread.run_sync(function, abandon_on_cancel=True)
+    else:
+        import asyncio
+
+        waiting = asyncio.to_thread(function)
+    try:
+        return await waiting
+    except BaseException:
+        cancel()
+        raise

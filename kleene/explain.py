@@ -1,0 +1,248 @@
+"""EXPLAIN: one run of the emitted text with dispatch off. Its notes, less what the memo holds, are the calls of the first level."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import duckdb
+
+from kleene.planner.callplan import CallPlan, Site
+from kleene.planner.emit import emit
+from kleene.planner.errors import KleeneError, NoModel, number
+from kleene.udfs.dispatch import Estimate
+from kleene.udfs.lookups import SiteAnswers
+from kleene.udfs.statement import Ask, CallSite
+
+if TYPE_CHECKING:
+    from kleene.runner import Running
+
+ASSUMED_PASS_RATE = 0.5
+
+
+@attrs.frozen
+class SiteEstimate:
+    """One call site in EXPLAIN. ``exact``: the arguments were counted; else ``calls`` is a guess, and ``why`` says from what."""
+
+    site: Site
+    calls: int | None
+    hits: int
+    tokens: int
+    dollars: float
+    exact: bool
+    why: str = ""
+
+
+@attrs.frozen
+class PlanEstimate:
+    rows: int | None
+    calls: int
+    tokens: int
+    dollars: float
+    depth: int = 0
+    unpriced: bool = False
+
+
+@attrs.frozen
+class Plan:
+    """What EXPLAIN gives. ``text`` is for reading, ``to_dict`` for programs, ``duckdb_sql`` runs as it is while the engine is attached."""
+
+    sites: tuple[SiteEstimate, ...]
+    estimate: PlanEstimate
+    exact: bool
+    rules: tuple[str, ...]
+    duckdb_sql: str
+    text: str
+    kind: str = "query"
+    alternatives: tuple[str, ...] = ()
+    fragment: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "calls": self.estimate.calls,
+            "tokens": self.estimate.tokens,
+            "dollars": self.estimate.dollars,
+            "unpriced": self.estimate.unpriced,
+            "exact": self.exact,
+            "kind": self.kind,
+            "rules": list(self.rules),
+            "duckdb_sql": self.duckdb_sql,
+            "sites": [
+                {
+                    "site": s.site.number,
+                    "call": s.site.label,
+                    "alias": s.site.spec.alias,
+                    "calls": s.calls,
+                    "memo_hits": s.hits,
+                    "tokens": s.tokens,
+                    "dollars": s.dollars,
+                    "exact": s.exact,
+                    "on_demand": s.site.demand,
+                    "note": s.why,
+                }
+                for s in self.sites
+            ],
+        }
+
+
+def pure_plan(text: str, kind: str = "query") -> Plan:
+    """The plan of a statement that makes no call."""
+    return Plan(
+        sites=(),
+        estimate=PlanEstimate(None, 0, 0, 0.0),
+        exact=True,
+        rules=(),
+        duckdb_sql=text,
+        text="no calls: DuckDB runs the statement as it is\ntotal: 0 calls",
+        kind=kind,
+    )
+
+
+def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
+    """Count what the first level needs, and price it. Sends nothing."""
+    around = running.around
+    notes, bounded, problem = _dry_run(running, plan, params)
+    found: list[SiteEstimate] = []
+    by_number: dict[int, SiteEstimate] = {}
+    total = Estimate()
+    for site in plan.sites:
+        asks = notes.get(site.number, [])
+        estimate = _price(running, asks) if asks else Estimate()
+        waits = _waits_for(plan, site)
+        if site.demand is not None:
+            item = SiteEstimate(site, None, 0, 0, 0.0, False, f"on demand: {site.demand}")
+        elif asks and not waits and not bounded:
+            item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, True)
+        elif asks:
+            why = "counted so far; more may follow" if waits else "at least: counting was stopped"
+            item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, False, why)
+        elif waits:
+            item = _guess(site, waits, by_number)
+        elif problem is not None:
+            item = SiteEstimate(site, None, 0, 0, 0.0, False, problem)
+        else:
+            item = SiteEstimate(site, 0, 0, 0, 0.0, True)
+        found.append(item)
+        by_number[site.number] = item
+        total = total + Estimate(
+            calls=item.calls or 0,
+            hits=item.hits,
+            dollars=item.dollars,
+            input_tokens=item.tokens,
+            unpriced=estimate.unpriced,
+        )
+    exact = all(s.exact for s in found)
+    summary = PlanEstimate(None, total.calls, total.tokens, total.dollars, unpriced=bool(total.unpriced))
+    text = emit(plan, str(running.number), suffix=around.suffix, pretty=True)
+    return Plan(tuple(found), summary, exact, plan.rules, text, render(found, summary, plan, exact), plan.kind)
+
+
+def _waits_for(plan: CallPlan, site: Site) -> frozenset[int]:
+    return site.depends | plan.controls(site.number)
+
+
+def _guess(site: Site, waits: frozenset[int], known: dict[int, SiteEstimate]) -> SiteEstimate:
+    """A site whose arguments cannot be counted before others are answered: half of what those ask, until something better is known."""
+    above = [known[w] for w in sorted(waits) if w in known and known[w].calls is not None]
+    names = ", ".join(f"#{w}" for w in sorted(waits))
+    if not above:
+        return SiteEstimate(site, None, 0, 0, 0.0, False, f"waits for {names}")
+    base = max((a.calls or 0) + a.hits for a in above)
+    rate = 1.0 if site.depends else ASSUMED_PASS_RATE
+    calls = round(base * rate)
+    share = calls / base if base else 0.0
+    like = above[0]
+    scale = share * (base / like.calls) if like.calls else 0.0
+    why = f"waits for {names}" + ("" if site.depends else f"; pass rate {ASSUMED_PASS_RATE} assumed")
+    return SiteEstimate(site, calls, 0, round(like.tokens * scale), like.dollars * scale, False, why)
+
+
+def _price(running: Running, asks: list[Ask]) -> Estimate:
+    services = running.around.services
+    try:
+        return running._wait(services.runtime.submit(services.dispatcher.estimate, running.context, asks))  # type: ignore[no-any-return]
+    except NoModel:
+        return Estimate(calls=len({(a.site.spec.digest(), a.prompt()) for a in asks}), unpriced=1)
+
+
+def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, list[Ask]], bool, str | None]:
+    """The notes of one run by site, whether it was stopped at ``measure_ms``, and why nothing could be counted."""
+    around = running.around
+    connection = around.connection
+    own = connection.begin()
+    if plan.kind == "write" and not own:
+        return {}, False, "not counted inside your transaction"
+    call_sites = [CallSite(s.spec, s.volatility, SiteAnswers(name=f"{running.number}:{s.number}")) for s in plan.sites]
+    around.lookups.open([c.answers for c in call_sites])
+    text = emit(plan, str(running.number), suffix=around.suffix, dry=True)
+    bounded = threading.Event()
+    done = threading.Event()
+
+    def stop() -> None:
+        # Outside a transaction only: an interrupt would cost the user theirs.
+        if not done.wait(around.settings.measure_ms / 1000):
+            bounded.set()
+            connection.interrupt()
+
+    watchdog = threading.Thread(target=stop, daemon=True) if own else None
+    started = time.perf_counter()
+    try:
+        if watchdog is not None:
+            watchdog.start()
+        connection.fetch(text, params, query=plan.kind == "query")
+    except duckdb.Error as error:
+        if not bounded.is_set() and not any(c.answers.notes for c in call_sites):
+            done.set()
+            raise _plan_error(str(error)) from None
+    finally:
+        done.set()
+        if watchdog is not None:
+            watchdog.join()
+        if own:
+            connection.rollback()
+        around.lookups.close([c.answers for c in call_sites])
+    _ = started
+    notes = {
+        s.number: [Ask(c, k) for k in c.answers.notes]
+        for s, c in zip(plan.sites, call_sites, strict=True)
+        if c.answers.notes
+    }
+    return notes, bounded.is_set(), None
+
+
+def _plan_error(text: str) -> KleeneError:
+    from kleene.problems import from_duckdb
+
+    return from_duckdb(text)
+
+
+def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact: bool) -> str:
+    lines = []
+    for item in sites:
+        site = item.site
+        parts = [f"#{site.number} {site.label}  [λ {site.spec.alias}]"]
+        if item.calls is None:
+            parts.append("? calls")
+        else:
+            parts.append(f"{'' if item.exact else '≈ '}{_count(item.calls, 'call')}")
+        if item.hits:
+            parts.append(f"{item.hits} from memo")
+        if item.calls:
+            parts.append(f"~{item.tokens} tok")
+            parts.append("unpriced" if total.unpriced else f"${number(item.dollars)}")
+        lines.append(", ".join([parts[0] + "  " + parts[1], *parts[2:]]) + (f"  ({item.why})" if item.why else ""))
+    sign = "" if exact else "≈ "
+    money = "unpriced" if total.unpriced else f"${number(total.dollars)}"
+    lines.append(f"total: {sign}{_count(total.calls, 'call')}, ~{total.tokens} tok, {money}")
+    if plan.rules:
+        lines.append("rules: " + ", ".join(plan.rules))
+    return "\n".join(lines)
+
+
+def _count(value: int, noun: str) -> str:
+    return f"{value} {noun}" + ("" if value == 1 else "s")

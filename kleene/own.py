@@ -1,0 +1,118 @@
+"""The statements that are Kleene's own and touch no rows: SET, CREATE FUNCTION, SHOW and their kin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from kleene.planner import nodes
+from kleene.planner.catalog import Catalog
+from kleene.planner.errors import PlanError, PolicyError
+from kleene.planner.settings import KEYS, Settings
+from kleene.planner.specs import BudgetLimits
+from kleene.planner.statements import Statement, agent_spec, function_spec, setting_value
+from kleene.result import Result
+
+if TYPE_CHECKING:
+    from kleene.udfs.ledger import Ledger
+
+MODEL_SETTABLE = frozenset(k.key for k in KEYS if k.may_model_set)
+
+
+@attrs.define
+class State:
+    """What a session's own statements change: its settings and its catalog."""
+
+    settings: Settings = attrs.field(factory=Settings)
+    catalog: Catalog = attrs.field(factory=Catalog)
+
+
+def run_own(statement: Statement, state: State, ledger: Ledger, *, trust: str) -> Result | None:
+    """Run one of the statements above; None for any other (EXPLAIN, FINAL, CALL, ... need more than the state)."""
+    tree = statement.tree
+    if isinstance(tree, nodes.SetKey):
+        value = setting_value(tree)
+        return _set(tree.this.name, value, state, ledger, trust=trust)
+    if isinstance(tree, nodes.ResetKey):
+        return _reset(tree.this.name, state, ledger, trust=trust)
+    if isinstance(tree, nodes.CreateFunction):
+        spec = function_spec(tree, statement)
+        if spec.body == "shell":
+            raise PlanError("AS SHELL functions are not available yet", hint="use AS PROMPT or AS SQL")
+        state.catalog = state.catalog.with_function(spec, replace=bool(tree.args.get("replace")))
+        return message(f"created function {spec.signature()}")
+    if isinstance(tree, nodes.CreateAgent):
+        agent = agent_spec(tree, statement)
+        state.catalog = state.catalog.with_agent(agent, replace=bool(tree.args.get("replace")))
+        return message(f"created agent {agent.name}")
+    if isinstance(tree, nodes.DropFunction):
+        state.catalog = state.catalog.without_function(tree.this.name, if_exists=bool(tree.args.get("exists")))
+        return message(f"dropped function {tree.this.name}")
+    if isinstance(tree, nodes.DropAgent):
+        state.catalog = state.catalog.without_agent(tree.this.name, if_exists=bool(tree.args.get("exists")))
+        return message(f"dropped agent {tree.this.name}")
+    if isinstance(tree, nodes.Show):
+        return _show(tree.this.name.upper(), state, ledger)
+    return None
+
+
+def message(text: str) -> Result:
+    return Result((), (), message=text)
+
+
+def _set(key: str, value: object, state: State, ledger: Ledger, *, trust: str) -> Result:
+    settings = state.settings.set(key, value)
+    if trust == "model" and key not in MODEL_SETTABLE and not key.startswith("rules."):
+        raise PolicyError(f"a session may not set {key}", hint="it may set " + ", ".join(sorted(MODEL_SETTABLE)))
+    if key.startswith("budget."):
+        _limit(settings.limits(), ledger, trust=trust)
+    state.settings = settings
+    return message(f"set {key} = {value}")
+
+
+def _reset(key: str, state: State, ledger: Ledger, *, trust: str) -> Result:
+    settings = state.settings.reset(key)
+    if key.startswith("budget."):
+        if trust == "model":
+            raise PolicyError("a session may lower its budget, never raise it", hint=f"SET {key} = n with a lower n")
+        ledger.replace(settings.limits())
+    state.settings = settings
+    return message(f"reset {key}")
+
+
+def _limit(limits: BudgetLimits, ledger: Ledger, *, trust: str) -> None:
+    if trust == "model":
+        ledger.lower(limits)
+        return
+    ledger.lower(limits, allow_raise=True)
+
+
+def _show(what: str, state: State, ledger: Ledger) -> Result:
+    if what == "FUNCTIONS":
+        rows = [
+            (
+                s.name,
+                s.signature(),
+                "built in" if s.body == "builtin" else s.body,
+                s.model,
+                s.volatility.value,
+                s.description,
+            )
+            for _, s in sorted(state.catalog.functions.items())
+        ]
+        return _rows(("name", "signature", "body", "model", "volatility", "description"), rows)
+    if what == "AGENTS":
+        agents = [(a.name, a.model, a.effort, a.turns, a.prompt) for _, a in sorted(state.catalog.agents.items())]
+        return _rows(("name", "model", "effort", "turns", "prompt"), agents)
+    used, limits, left = ledger.used, ledger.limits, ledger.remaining()
+    spent = {"calls": used.requests, "tokens": used.tokens, "dollars": used.dollars, "depth": 0, "wall": None}
+    rows = [
+        (name, getattr(limits, name), spent[name], getattr(left, name))
+        for name in ("calls", "tokens", "dollars", "depth", "wall")
+    ]
+    return _rows(("dimension", "limit", "used", "remaining"), rows)
+
+
+def _rows(columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> Result:
+    return Result(columns, ("VARCHAR",) * len(columns), rows=rows)

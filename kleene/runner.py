@@ -1,0 +1,318 @@
+"""The life of one statement: plan, price, run to its fixed point, and its row in the trace."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import duckdb
+
+from kleene.connection import Connection, Fetched, Params
+from kleene.planner.callplan import CallPlan
+from kleene.planner.emit import emit
+from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneError, Refused, number
+from kleene.planner.specs import BudgetLimits
+from kleene.result import Result
+from kleene.udfs.events import BudgetStopped, RunOfStatement, StatementFinished, StatementPlanned, StatementStarted
+from kleene.udfs.fixpoint import Loop, RunReport, Shifting
+from kleene.udfs.fixpoint import run as run_to_fixpoint
+from kleene.udfs.lookups import Key, Lookups, SiteAnswers
+from kleene.udfs.runtime import Task
+from kleene.udfs.statement import Ask, CallSite, StatementContext
+
+if TYPE_CHECKING:
+    from kleene.planner.settings import Settings
+    from kleene.services import Services
+    from kleene.udfs.ledger import Ledger
+
+
+@attrs.frozen
+class Surroundings:
+    """What a statement runs in: the connection, the lookups registered on it, the budget, the session."""
+
+    connection: Connection
+    services: Services
+    lookups: Lookups
+    suffix: str
+    ledger: Ledger
+    settings: Settings
+    session: str | None = None
+
+
+class Running:
+    """One statement while it runs. ``cancel`` may be called from any thread."""
+
+    def __init__(self, around: Surroundings, sql: str):
+        self.around = around
+        self.sql = sql
+        self.number = around.services.next_number()
+        self.statement_id = f"{around.services.run_id}.{self.number}"
+        limits = BudgetLimits(calls=around.settings.statement_calls)
+        self.context = StatementContext(
+            statement=self.statement_id,
+            session=around.session,
+            settings=around.settings,
+            ledger=around.ledger.child(limits, name="statement"),
+        )
+        self.failure: KleeneError | None = None
+        self._cancelled = threading.Event()
+        self._task: Task[None] | None = None
+        self._executing = False
+        self._in_transaction = False
+        self._demanded = 0
+        self._started = time.time()
+
+    # -- cancelling ----------------------------------------------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+        task = self._task
+        if task is not None:
+            task.cancel()
+        if self._executing:
+            self.around.connection.interrupt()
+
+    # -- running -------------------------------------------------------------------------------------------------------------------------
+
+    def pure(self, sql: str, params: Params, *, query: bool) -> Result:
+        """Run a statement without calls as it is."""
+        self._begin_trace()
+        return self._traced(lambda: self._guarded(lambda: self.around.connection.fetch(sql, params, query=query)))
+
+    def planned(self, plan: CallPlan, params: Params) -> Result:
+        """Run a plan to its fixed point; where a site's arguments change from run to run, again with its calls on demand."""
+        self._begin_trace()
+        return self._traced(lambda: self._fixed_point(plan, params))
+
+    def _fixed_point(self, plan: CallPlan, params: Params) -> Fetched:
+        try:
+            return self._loop(plan, params)
+        except Shifting as shifting:
+            reason = "arguments change from run to run"
+            sites = tuple(attrs.evolve(s, demand=s.demand or reason) for s in plan.sites)
+            self._note(f"{shifting.site.split(':')[-1]}: {reason}; its calls are made on demand")
+            return self._loop(attrs.evolve(plan, sites=sites, suspicious=False), params)
+
+    def _loop(self, plan: CallPlan, params: Params) -> Fetched:
+        around = self.around
+        call_sites = self._open_sites(plan)
+        text = emit(plan, str(self.number), suffix=around.suffix)
+        around.services.events.emit(
+            StatementPlanned(
+                at=time.time(), statement=self.statement_id, duckdb_sql=text, explain=", ".join(plan.rules)
+            )
+        )
+        write = plan.kind == "write"
+        try:
+            own = around.connection.begin() if write else False
+            if own:
+                around.connection.rollback()
+            self._in_transaction = write and not own
+            if self._in_transaction:
+                # No savepoint: what the loop would roll back is the user's. Calls are made inside the one run.
+                plan = attrs.evolve(
+                    plan,
+                    sites=tuple(attrs.evolve(s, demand=s.demand or "a write in a transaction") for s in plan.sites),
+                )
+                text = emit(plan, str(self.number), suffix=around.suffix)
+            loop = Loop(
+                sites=[c for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None],
+                independent=frozenset(
+                    c.name for c, s in zip(call_sites, plan.sites, strict=True) if not s.depends and s.demand is None
+                ),
+                execute=lambda: self._execute(text, params, query=plan.kind == "query", transaction=write and own),
+                answer=self._answer,
+                report=self._report,
+                cancelled=self._cancelled.is_set,
+                error_types=(duckdb.Error,),
+                max_runs=around.settings.max_runs,
+                suspicious=plan.suspicious,
+            )
+            return run_to_fixpoint(loop)  # type: ignore[return-value]
+        finally:
+            around.lookups.close([c.answers for c in call_sites])
+
+    def _open_sites(self, plan: CallPlan) -> list[CallSite]:
+        sites = []
+        for site in plan.sites:
+            answers = SiteAnswers(name=f"{self.number}:{site.number}")
+            call = CallSite(site.spec, site.volatility, answers)
+            answers.ask = lambda _, keys, call=call: self._demand(call, keys)  # type: ignore[misc]
+            sites.append(call)
+            self.context.sites[call.name] = call
+        self.around.lookups.open([c.answers for c in sites])
+        return sites
+
+    def _execute(self, text: str, params: Params, *, query: bool, transaction: bool) -> Fetched:
+        """One run. In autocommit a write runs in a transaction that is committed only when nothing was missing."""
+        connection = self.around.connection
+        if not transaction:
+            return self._guarded(lambda: connection.fetch(text, params, query=query))
+        connection.begin()
+        try:
+            fetched = self._guarded(lambda: connection.fetch(text, params))
+            if any(s.answers.notes for s in self.context.sites.values()):
+                connection.rollback()
+            else:
+                connection.commit()
+            return fetched
+        except BaseException:
+            connection.rollback()
+            raise
+
+    def _guarded(self, execute: Callable[[], Fetched]) -> Fetched:
+        """Run DuckDB, tell cancellation from its errors, and put the typed error back that a call on demand raised inside it."""
+        self.failure = None
+        self._executing = True
+        try:
+            if self._cancelled.is_set():
+                raise Cancelled("cancelled")
+            result = execute()
+        except duckdb.InterruptException:
+            if self.failure is not None:
+                raise self.failure from None
+            raise Cancelled("cancelled") from None
+        except duckdb.Error:
+            if self.failure is not None:
+                raise self.failure from None
+            if self._cancelled.is_set():
+                raise Cancelled("cancelled") from None
+            raise
+        finally:
+            self._executing = False
+        if self.failure is not None:
+            raise self.failure
+        return result
+
+    # -- calling -------------------------------------------------------------------------------------------------------------------------
+
+    def _answer(self, asks: list[Ask]) -> None:
+        self._wait(self.around.services.runtime.submit(self.around.services.dispatcher.answer, self.context, asks))
+        if self.around.settings.on_unknown == "fail" and self.context.meter.usage.unknown:
+            raise CallFailed(
+                _unknown_text(self.context), kind="unknown", hint="SET on_unknown = 'null' gives NULL for them"
+            )
+
+    def _wait(self, task: Task[Any]) -> Any:
+        self._task = task
+        try:
+            if self._cancelled.is_set():
+                task.cancel()
+            return task.wait()
+        finally:
+            self._task = None
+
+    def _demand(self, site: CallSite, keys: list[Key]) -> None:
+        """Answer keys inside DuckDB's run. Raises the typed error here, and keeps it for ``_guarded``: DuckDB passes on only its text."""
+        try:
+            if self.failure is not None:
+                raise self.failure
+            cap = int(self.around.settings.ondemand_calls)
+            self._demanded += len(keys)
+            if self._demanded > cap:
+                raise Refused(
+                    f"{site.spec.function} asks for more than {cap} calls on demand",
+                    dimension="ondemand.calls",
+                    needed=self._demanded,
+                    remaining=cap,
+                    hint="calls on demand cannot be priced before they run; SET ondemand.calls = n allows more",
+                )
+            self._answer([Ask(site, key) for key in keys])
+        except KleeneError as error:
+            self.failure = error
+            raise
+
+    # -- tracing -------------------------------------------------------------------------------------------------------------------------
+
+    def _begin_trace(self) -> None:
+        self.around.services.events.emit(
+            StatementStarted(at=self._started, statement=self.statement_id, session=self.around.session, sql=self.sql)
+        )
+
+    def _report(self, run: RunReport) -> None:
+        self.around.services.events.emit(
+            RunOfStatement(
+                at=time.time(),
+                statement=self.statement_id,
+                run=run.number,
+                notes=run.notes,
+                answered=run.answered,
+                seconds=run.seconds,
+            )
+        )
+
+    def _note(self, text: str) -> None:
+        self.context.notes.append(text)
+
+    def _traced(self, run: Callable[[], Fetched]) -> Result:
+        error: str | None = None
+        rows = 0
+        try:
+            fetched = run()
+            rows = len(fetched)
+            return Result(
+                fetched.columns,
+                fetched.types,
+                table=fetched.table,
+                rows=fetched.rows,
+                usage=attrs.evolve(self.context.meter.usage, seconds=time.time() - self._started),
+                warnings=self.warnings(),
+                statement_id=self.statement_id,
+            )
+        except BaseException as failure:
+            error = failure.message if isinstance(failure, KleeneError) else str(failure) or type(failure).__name__
+            if isinstance(failure, BudgetExceeded):
+                self._budget_stopped(failure.dimension, failure.limit, failure.used)
+            raise
+        finally:
+            self.context.ledger.close()
+            usage = self.context.meter.usage
+            with suppress(Exception):
+                self.around.services.events.emit(
+                    StatementFinished(
+                        at=time.time(),
+                        statement=self.statement_id,
+                        rows=rows,
+                        calls=usage.requests,
+                        tokens=usage.tokens,
+                        dollars=usage.dollars,
+                        memo_hits=usage.memo_hits,
+                        unknown=usage.unknown,
+                        error=error,
+                    )
+                )
+
+    def _budget_stopped(self, dimension: str, limit: float, used: float) -> None:
+        self.around.services.events.emit(
+            BudgetStopped(
+                at=time.time(),
+                statement=self.statement_id,
+                session=self.around.session,
+                dimension=dimension,
+                limit=limit,
+                used=used,
+            )
+        )
+
+    def warnings(self) -> tuple[str, ...]:
+        meter = self.context.meter
+        found = list(self.context.notes)
+        if meter.usage.unknown:
+            found.append(_unknown_text(self.context))
+        if meter.failed:
+            found.append(f"{number(meter.failed)} calls failed and gave NULL; the first: {meter.first_failure}")
+        return tuple(found)
+
+
+def _unknown_text(context: StatementContext) -> str:
+    kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(context.meter.unknown_kinds.items()))
+    count = context.meter.usage.unknown
+    noun = "answer is" if count == 1 else "answers are"
+    return (
+        f"{count} {noun} unknown ({kinds}): NULL in the result; "
+        f"SELECT prompt, reply, kind FROM trace_calls WHERE statement = '{context.statement}' AND kind <> 'answer' shows them"
+    )

@@ -1,0 +1,68 @@
+"""What an engine and its sessions share: the store with memo and trace, the event stream, the models, and the loop that calls them."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import attrs
+
+from kleene.store import Store, TraceWriter
+from kleene.udfs.dispatch import Dispatcher
+from kleene.udfs.events import Event, EventStream
+from kleene.udfs.memo import MemoWriter
+from kleene.udfs.protocols import CallHandler
+from kleene.udfs.runtime import Runtime
+
+
+@attrs.define(eq=False)
+class Services:
+    """Opened once per ``attach``; closed by the engine that opened it. ``run_id`` prefixes the ids of its statements."""
+
+    store: Store
+    events: EventStream
+    trace: TraceWriter
+    memo: MemoWriter
+    handler: CallHandler
+    runtime: Runtime
+    dispatcher: Dispatcher
+    run_id: str
+    notes: list[str] = attrs.field(factory=list)
+    _numbers: itertools.count[int] = attrs.field(factory=lambda: itertools.count(1))
+
+    @classmethod
+    def open(
+        cls,
+        store: str | Path,
+        handler: CallHandler,
+        *,
+        concurrency: int = 32,
+        on_event: Callable[[Event], None] | None = None,
+        lock_wait_s: float = 0.0,
+    ) -> Services:
+        """Open the store and start what belongs to it. Raises ``StoreLocked`` and ``ConfigError``."""
+        opened = Store.open(store, lock_wait_s=lock_wait_s)
+        notes = list(opened.notes)
+        events = EventStream()
+        trace = TraceWriter(opened, on_problem=notes.append)
+        events.subscribe(trace)
+        if on_event is not None:
+            events.subscribe(on_event)
+        memo = MemoWriter(opened.memo())
+        runtime = Runtime()
+        dispatcher = Dispatcher(handler, memo, events.emit, concurrency=concurrency)
+        runtime.on_close(dispatcher.aclose)
+        run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
+        return cls(opened, events, trace, memo, handler, runtime, dispatcher, run_id, notes)
+
+    def next_number(self) -> int:
+        return next(self._numbers)
+
+    def close(self) -> None:
+        self.runtime.close()
+        self.memo.close()
+        self.trace.close()
+        self.store.close()

@@ -1,0 +1,111 @@
+"""The plan of one statement: the rewritten tree with ``Call`` nodes, and its call sites. Frozen; rules make new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+from sqlglot import exp
+
+from kleene.planner.calls import Call, Ready
+from kleene.planner.settings import Settings
+from kleene.planner.specs import CallSpec, Span, Volatility
+
+
+@attrs.frozen
+class Site:
+    """One distinct call expression of a statement.
+
+    ``demand`` is the reason why its calls are made inside DuckDB's run (recursive term, volatile function, ...), None for a lookup.
+    ``label`` is the call as the user wrote it; ``depends`` are the sites inside its arguments.
+    """
+
+    number: int
+    spec: CallSpec
+    volatility: Volatility
+    label: str
+    arity: int
+    demand: str | None = None
+    depends: frozenset[int] = frozenset()
+    span: Span | None = None
+
+
+@attrs.frozen
+class CallPlan:
+    """``tree`` holds ``Call`` nodes that refer to ``sites`` by number. ``kind``: query, write (the loop runs around it), or other.
+
+    ``suspicious``: something in it (an unordered string_agg, a LIMIT, ...) may change from run to run, so notes are compared before they
+    are paid for. ``rules`` names the rules that changed it.
+    """
+
+    tree: exp.Expression
+    sites: tuple[Site, ...]
+    kind: str = "query"
+    suspicious: bool = False
+    rules: tuple[str, ...] = ()
+
+    def site(self, number: int) -> Site:
+        return self.sites[number - 1]
+
+    def controls(self, number: int) -> frozenset[int]:
+        """The other sites whose answers decide whether this one is reached: conditions around it, stages below it, its block's WHERE."""
+        found: set[int] = set()
+        for call in self.tree.find_all(Call):
+            if call.site == number:
+                found |= _controls(call)
+        return frozenset(found - {number} - self.site(number).depends)
+
+    def changed(self, tree: exp.Expression, rule: str) -> CallPlan:
+        return attrs.evolve(self, tree=tree, rules=(*self.rules, rule))
+
+
+def _controls(call: exp.Expression) -> set[int]:
+    found: set[int] = set()
+    child, parent = call, call.parent
+    while parent is not None:
+        before: list[object] = []
+        if isinstance(parent, exp.If) and child is not parent.this:
+            before = [parent.this]
+        elif isinstance(parent, exp.Case):
+            branches = parent.args["ifs"]
+            before = (
+                [b.this for b in branches[: branches.index(child)]] if child in branches else [b.this for b in branches]
+            )
+        elif isinstance(parent, exp.And | exp.Or) and child is parent.expression:
+            before = [parent.this]
+        elif isinstance(parent, exp.Select):
+            before = [parent.args.get("from_"), *(parent.args.get("joins") or [])]
+            before = [b for b in before if b is not child]
+            if child.arg_key not in ("where", "from_", "joins", "with_"):
+                before.append(parent.args.get("where"))
+            if child.arg_key in ("with_", "from_", "joins"):
+                before = []
+        for node in before:
+            if isinstance(node, exp.Expression):
+                found |= {c.site for c in node.find_all(Call, Ready)}
+        child, parent = parent, parent.parent
+    return found
+
+
+class Relations(Protocol):
+    """What the planner may ask of the database, without running anything."""
+
+    def describe(self, query: str) -> tuple[tuple[str, str], ...] | None:
+        """Column names and DuckDB types of a query's result, None where DuckDB cannot bind it."""
+        ...
+
+    def clock(self) -> dict[str, tuple[str, str]]:
+        """Clock functions fixed for this statement: name → (value as text, DuckDB type)."""
+        ...
+
+
+@attrs.frozen
+class PlanContext:
+    """What rules may use besides the plan."""
+
+    settings: Settings
+    relations: Relations
+
+
+Rule = Callable[[CallPlan, PlanContext], CallPlan]

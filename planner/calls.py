@@ -1,0 +1,108 @@
+"""The expression nodes that stand for calls between resolution and emission, and small builders of expressions around them.
+
+``Call`` is a call site's occurrence; ``Ready`` asks whether that occurrence is answered. Rules move and copy them; ``emit`` turns them into
+functions that DuckDB knows.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from sqlglot import exp
+
+from kleene.planner.specs import Carrier
+
+CARRIER_SQL = {Carrier.BOOL: "BOOLEAN", Carrier.BIGINT: "BIGINT", Carrier.DOUBLE: "DOUBLE", Carrier.TEXT: "VARCHAR"}
+
+
+class Call(exp.Expression):
+    """``this`` is the site's number, ``expressions`` its arguments (already cast to their declared types, then to VARCHAR)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+
+    @property
+    def site(self) -> int:
+        return int(self.args["this"])
+
+
+class Ready(exp.Expression):
+    """TRUE where the call has an answer (or a NULL argument), else FALSE; the argument is noted as ``Call`` would."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+
+    @property
+    def site(self) -> int:
+        return int(self.args["this"])
+
+
+def new_call(site: int, arguments: list[exp.Expression], carrier: Carrier) -> Call:
+    call = Call(this=site, expressions=arguments)
+    call.meta["carrier"] = CARRIER_SQL[carrier]
+    return call
+
+
+def carrier_type(call: Call) -> str:
+    """The SQL type in which a call's answer arrives."""
+    return str(call.meta.get("carrier", "VARCHAR"))
+
+
+def has_call(node: exp.Expression | None) -> bool:
+    return node is not None and node.find(Call, Ready) is not None
+
+
+def has_query(node: exp.Expression | None) -> bool:
+    return node is not None and node.find(exp.Query) is not None
+
+
+def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    """The operands of a tree of ANDs, parentheses around them removed, in written order."""
+    node = unparen(node)
+    if isinstance(node, exp.And):
+        return conjuncts(node.left) + conjuncts(node.right)
+    return [node]
+
+
+def disjuncts(node: exp.Expression) -> list[exp.Expression]:
+    node = unparen(node)
+    if isinstance(node, exp.Or):
+        return disjuncts(node.left) + disjuncts(node.right)
+    return [node]
+
+
+def unparen(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def paren(node: exp.Expression) -> exp.Expression:
+    """The node in parentheses where its place in a larger expression may need them."""
+    simple = (exp.Paren, exp.Column, exp.Literal, exp.Anonymous, Call, Ready, exp.Case, exp.Boolean, exp.Null)
+    return node if isinstance(node, simple) else exp.Paren(this=node)
+
+
+def all_of(nodes: list[exp.Expression]) -> exp.Expression:
+    return _joined(exp.And, nodes)
+
+
+def any_of(nodes: list[exp.Expression]) -> exp.Expression:
+    return _joined(exp.Or, nodes)
+
+
+def _joined(kind: type[exp.Connector], nodes: list[exp.Expression]) -> exp.Expression:
+    if len(nodes) == 1:
+        return nodes[0]
+    result = paren(nodes[0])
+    for node in nodes[1:]:
+        result = kind(this=result, expression=paren(node))
+    return result
+
+
+def case_when(condition: exp.Expression, value: exp.Expression) -> exp.Case:
+    """``CASE WHEN condition THEN value END``."""
+    return exp.Case(ifs=[exp.If(this=condition, true=value)])
+
+
+def is_not(node: exp.Expression, value: bool) -> exp.Expression:
+    """``NOT (node) IS TRUE`` or ``NOT (node) IS FALSE``: never NULL."""
+    return exp.Not(this=exp.Is(this=exp.Paren(this=node), expression=exp.Boolean(this=value)))

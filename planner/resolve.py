@@ -1,0 +1,449 @@
+"""Finds every call in a statement: which function, which arguments, and whether a lookup or a call on demand serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+from sqlglot import exp
+
+from kleene.planner.callplan import CallPlan, Site
+from kleene.planner.calls import Call, has_call, new_call
+from kleene.planner.catalog import Catalog
+from kleene.planner.dialect import CallSQL
+from kleene.planner.errors import PlanError, did_you_mean
+from kleene.planner.settings import Settings
+from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec, Volatility
+from kleene.planner.statements import Statement, span_of
+from kleene.planner.volatile import is_suspicious, is_volatile
+
+MAX_EXPANSIONS = 64
+WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
+AGGREGATE_SEPARATOR = "\n\n"
+
+
+def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallPlan | None:
+    """The plan of a statement before any rule, None when it makes no call.
+
+    Raises ``PlanError`` for a wrong number or kind of arguments, an unknown option, or a call where none can be.
+    """
+    assert statement.tree is not None
+    if not _mentions_function(statement.tree, catalog):
+        return None
+    tree = _inline_sql_functions(statement.tree.copy(), catalog, statement)
+    resolver = _Resolver(statement, catalog, settings)
+    tree = resolver.run(tree)
+    if not resolver.sites:
+        return None if tree == statement.tree else CallPlan(tree, (), kind=_kind(tree))
+    _refuse_where_no_call_can_be(tree, statement)
+    plan = CallPlan(
+        tree, tuple(resolver.sites), kind=_kind(tree), suspicious=any(is_suspicious(n) for n in tree.walk())
+    )
+    return _fence(plan)
+
+
+def _mentions_function(tree: exp.Expression, catalog: Catalog) -> bool:
+    return any(catalog.function(str(n.this)) is not None for n in tree.find_all(exp.Anonymous))
+
+
+def _kind(tree: exp.Expression) -> str:
+    if isinstance(tree, WRITES) or (isinstance(tree, exp.Create) and tree.args.get("kind") in ("TABLE",)):
+        return "write"
+    return "query" if isinstance(tree, exp.Query | exp.Values) else "other"
+
+
+# -- SQL functions ---------------------------------------------------------------------------------------------------------------------
+
+
+def _inline_sql_functions(tree: exp.Expression, catalog: Catalog, statement: Statement) -> exp.Expression:
+    """Replace every call of an AS SQL function by its body, innermost definitions last. Raises ``PlanError`` on endless recursion."""
+    for _ in range(MAX_EXPANSIONS):
+        node = next((n for n in tree.find_all(exp.Anonymous) if _is_sql(catalog.function(str(n.this)))), None)
+        if node is None:
+            return tree
+        spec = catalog.function(str(node.this))
+        assert spec is not None and spec.text is not None
+        arguments = _arguments(node, spec, statement)
+        body = _substitute(CallSQL.parse(spec.text), spec, arguments)
+        parent = node.parent
+        if isinstance(parent, exp.Table | exp.Lateral) and parent.this is node:
+            alias = parent.args.get("alias") or exp.TableAlias(this=exp.to_identifier(spec.name))
+            parent.replace(exp.Subquery(this=body, alias=alias.copy()))
+        else:
+            node.replace(exp.Subquery(this=body))
+    raise PlanError(
+        f"SQL functions nest deeper than {MAX_EXPANSIONS} expansions",
+        hint="a function must not call itself; use WITH RECURSIVE",
+    )
+
+
+def _is_sql(spec: FunctionSpec | None) -> bool:
+    return spec is not None and spec.body == "sql"
+
+
+def _substitute(body: exp.Expression, spec: FunctionSpec, arguments: dict[str, exp.Expression]) -> exp.Expression:
+    names = {p.name.lower(): p for p in spec.params}
+    for column in list(body.find_all(exp.Column)):
+        name = column.name.lower()
+        if column.table or name not in names:
+            continue
+        value = exp.Cast(this=arguments[name].copy(), to=exp.DataType.build(names[name].type, dialect=CallSQL))
+        column.replace(value)
+    return body
+
+
+def _arguments(node: exp.Anonymous, spec: FunctionSpec, statement: Statement) -> dict[str, exp.Expression]:
+    """Parameter name (lower case) → expression, of positional and named arguments."""
+    given: dict[str, exp.Expression] = {}
+    for position, argument in enumerate(node.expressions):
+        if isinstance(argument, exp.PropertyEQ | exp.Kwarg):
+            name = argument.this.name.lower()
+            if name not in {p.name.lower() for p in spec.params}:
+                near = did_you_mean(name, (p.name for p in spec.params))
+                raise PlanError(
+                    f"{spec.name} has no argument {name}",
+                    hint=f"did you mean {near}? {spec.signature()}" if near else spec.signature(),
+                    span=span_of(statement, node),
+                    source=statement.source,
+                )
+            value = argument.expression
+        else:
+            if position >= len(spec.params):
+                raise _arity(node, spec, statement)
+            name, value = spec.params[position].name.lower(), argument
+        if name in given:
+            raise PlanError(
+                f"{spec.name} is given {name} twice",
+                hint=spec.signature(),
+                span=span_of(statement, node),
+                source=statement.source,
+            )
+        given[name] = value
+    required = spec.params[: len(spec.params) if spec.required is None else spec.required]
+    if any(p.name.lower() not in given for p in required):
+        raise _arity(node, spec, statement)
+    return given
+
+
+def _arity(node: exp.Anonymous, spec: FunctionSpec, statement: Statement) -> PlanError:
+    low = len(spec.params) if spec.required is None else spec.required
+    high = len(spec.params)
+    wanted = f"{low}" if low == high else f"{low} to {high}"
+    return PlanError(
+        f"{spec.name} takes {wanted} argument{'' if wanted == '1' else 's'}, {len(node.expressions)} given",
+        hint=spec.signature(),
+        span=span_of(statement, node),
+        source=statement.source,
+    )
+
+
+# -- call sites ------------------------------------------------------------------------------------------------------------------------
+
+
+class _Resolver:
+    """Replaces calls by ``Call`` nodes, inner ones first, and numbers the sites in order of appearance."""
+
+    def __init__(self, statement: Statement, catalog: Catalog, settings: Settings):
+        self.statement = statement
+        self.catalog = catalog
+        self.settings = settings
+        self.sites: list[Site] = []
+        self._known: dict[tuple[object, ...], int] = {}
+
+    def run(self, tree: exp.Expression) -> exp.Expression:
+        found = [n for n in tree.find_all(exp.Anonymous, bfs=False) if self.catalog.function(str(n.this)) is not None]
+        root = exp.Tuple(expressions=[tree])  # so that the tree itself may be replaced
+        _name_outputs(found)
+        for node in reversed(found):
+            spec = self.catalog.function(str(node.this))
+            assert spec is not None
+            self._replace(node, spec)
+        self._renumber(root)
+        result = root.expressions[0]
+        result.pop()
+        return result  # type: ignore[no-any-return]
+
+    def _replace(self, node: exp.Anonymous, spec: FunctionSpec) -> None:
+        place = node.parent
+        in_from = isinstance(place, exp.Table | exp.Lateral) and place.this is node
+        if spec.table is not None and not in_from:
+            raise self._error(
+                node, f"{spec.name} returns rows and stands in FROM", f"FROM t, LATERAL {spec.name}(...) AS x"
+            )
+        if spec.table is None and in_from:
+            raise self._error(node, f"{spec.name} returns one value, not rows", f"SELECT {spec.name}(...)")
+        if spec.aggregate and isinstance(node.parent, exp.Window):
+            raise self._error(node, f"{spec.name} cannot be a window function", "group by the partition instead")
+        given = _arguments(node, spec, self.statement)
+        call_spec, values = self._specify(node, spec, given)
+        if spec.aggregate:
+            self._aggregate(node, spec, call_spec, values)
+            return
+        arguments = [_as_text(v, t) for v, t in values]
+        site = self._site(node, spec, call_spec, arguments)
+        call = new_call(site, arguments, spec.answer.carrier)
+        if spec.table is not None:
+            limit = values[1][0].copy() if spec.name == "expand" else None
+            self._table(place, spec, call, limit)
+        else:
+            node.replace(_typed(call, spec.answer))
+
+    def _specify(
+        self, node: exp.Anonymous, spec: FunctionSpec, given: dict[str, exp.Expression]
+    ) -> tuple[CallSpec, list[tuple[exp.Expression, str]]]:
+        """The call's specification (constant options applied) and its remaining arguments with their declared types."""
+        answer, alias, effort = (
+            spec.answer,
+            spec.model or self.settings.model_default,
+            spec.effort or self.settings.effort,
+        )
+        values: list[tuple[exp.Expression, str]] = []
+        for param in spec.params:
+            value = given.get(param.name.lower())
+            if spec.body == "builtin" and param.name in ("model", "effort", "schema"):
+                if value is None:
+                    continue
+                text = self._constant(node, spec, param.name, value)
+                if param.name == "model":
+                    alias = text
+                elif param.name == "effort":
+                    effort = text
+                else:
+                    answer = AnswerType(answer.kind, answer.sql, text)
+            elif value is not None:
+                values.append((value, param.type))
+        assert spec.template is not None
+        return (
+            CallSpec(
+                function=spec.name,
+                template=spec.template,
+                answer=answer,
+                alias=alias,
+                effort=effort,
+                max_tokens=self.settings.max_tokens,
+                temperature=self.settings.temperature,
+                seed=self.settings.seed,
+            ),
+            values,
+        )
+
+    def _constant(self, node: exp.Anonymous, spec: FunctionSpec, name: str, value: exp.Expression) -> str:
+        if isinstance(value, exp.Literal) and value.is_string:
+            return str(value.this)
+        raise self._error(
+            node, f"{name} of {spec.name} is not a text literal", f"write {name} := '...' in the statement itself"
+        )
+
+    def _aggregate(
+        self, node: exp.Anonymous, spec: FunctionSpec, call_spec: CallSpec, values: list[tuple[exp.Expression, str]]
+    ) -> None:
+        """``llm_agg(i, t ORDER BY k) FILTER (WHERE p)`` is a call over ``string_agg(t, separator ORDER BY k) FILTER (WHERE p)``."""
+        instruction, text = values[0][0], values[1][0]
+        order = text if isinstance(text, exp.Order) else None
+        inner = order.this if order is not None else text
+        distinct = isinstance(inner, exp.Distinct)
+        if distinct:
+            inner = inner.expressions[0]
+        item: exp.Expression = _as_text(inner, "VARCHAR")
+        if distinct:
+            item = exp.Distinct(expressions=[item])
+        separator = exp.Literal.string(AGGREGATE_SEPARATOR)
+        joined: exp.Expression = exp.Anonymous(this="string_agg", expressions=[item, separator])
+        if order is not None:
+            joined = exp.Anonymous(
+                this="string_agg", expressions=[item, exp.Order(this=separator, expressions=order.expressions)]
+            )
+        target: exp.Expression = node
+        if isinstance(node.parent, exp.Filter) and node.parent.this is node:
+            target = node.parent
+            joined = exp.Filter(this=joined, expression=node.parent.expression.copy())
+        arguments = [_as_text(instruction, "VARCHAR"), joined]
+        site = self._site(node, spec, call_spec, arguments)
+        target.replace(new_call(site, arguments, spec.answer.carrier))
+
+    def _table(self, place: exp.Expression, spec: FunctionSpec, call: Call, limit: exp.Expression | None) -> None:
+        """A table function is its list of rows, unnested."""
+        assert spec.table is not None
+        rows = _typed(call, spec.answer)
+        if limit is not None:
+            rows = exp.Anonymous(this="list_slice", expressions=[rows, exp.Literal.number(1), limit])
+        if len(spec.table) == 1 and spec.answer.sql.upper().endswith("VARCHAR[]"):
+            items: exp.Expression = exp.alias_(exp.Anonymous(this="unnest", expressions=[rows]), spec.table[0].name)
+        else:
+            depth = exp.PropertyEQ(this=exp.to_identifier("max_depth"), expression=exp.Literal.number(2))
+            items = exp.Anonymous(this="unnest", expressions=[rows, depth])
+        query = exp.Select(expressions=[items])
+        alias = place.args.get("alias") or exp.TableAlias(this=exp.to_identifier(spec.name))
+        subquery = exp.Subquery(this=query)
+        if isinstance(place, exp.Lateral):
+            place.replace(exp.Lateral(this=subquery, alias=alias.copy()))
+        else:
+            subquery.set("alias", alias.copy())
+            place.replace(subquery)
+
+    def _site(
+        self, node: exp.Anonymous, spec: FunctionSpec, call_spec: CallSpec, arguments: list[exp.Expression]
+    ) -> int:
+        key: tuple[object, ...] = (call_spec, tuple(a.sql(CallSQL) if not has_call(a) else repr(a) for a in arguments))
+        if spec.volatility is Volatility.VOLATILE:
+            key = (*key, len(self.sites))
+        if key in self._known:
+            return self._known[key]
+        number = len(self.sites) + 1
+        depends = frozenset(c.site for a in arguments for c in a.find_all(Call))
+        self.sites.append(
+            Site(
+                number=number,
+                spec=call_spec,
+                volatility=spec.volatility,
+                label=_label(node, self.statement),
+                arity=len(arguments),
+                depends=depends,
+                span=span_of(self.statement, node),
+            )
+        )
+        self._known[key] = number
+        return number
+
+    def _renumber(self, root: exp.Expression) -> None:
+        """Number sites by their first appearance in the text, so that EXPLAIN and traces read in the order of the statement."""
+        order: dict[int, int] = {}
+        for call in root.find_all(Call, bfs=False):
+            order.setdefault(call.site, len(order) + 1)
+        for call in root.find_all(Call):
+            call.set("this", order[call.site])
+        renamed = [
+            attrs.evolve(s, number=order[s.number], depends=frozenset(order[d] for d in s.depends))
+            for s in self.sites
+            if s.number in order
+        ]
+        self.sites = sorted(renamed, key=lambda s: s.number)
+
+    def _error(self, node: exp.Expression, message: str, hint: str) -> PlanError:
+        return PlanError(message, hint=hint, span=span_of(self.statement, node), source=self.statement.source)
+
+
+def _as_text(value: exp.Expression, declared: str) -> exp.Expression:
+    """The argument as its declared type, then as text: keys are the same in every run and for every input type."""
+    text = exp.DataType.build("VARCHAR", dialect=CallSQL)
+    value = value.copy()
+    if declared.upper() not in ("VARCHAR", "TEXT", "STRING"):
+        value = exp.Cast(this=value, to=exp.DataType.build(declared, dialect=CallSQL))
+    if isinstance(value, exp.Literal) and value.is_string:
+        return value
+    return exp.Cast(this=value, to=text)
+
+
+def _typed(call: exp.Expression, answer: AnswerType) -> exp.Expression:
+    """The call cast from its carrier to the function's type."""
+    if answer.kind in ("text", "bool", "double", "score"):
+        wanted = {
+            "text": ("VARCHAR", "TEXT", "STRING"),
+            "bool": ("BOOLEAN", "BOOL"),
+            "double": ("DOUBLE",),
+            "score": ("DOUBLE",),
+        }
+        if answer.sql.upper() in wanted[answer.kind]:
+            return call
+    if answer.kind == "bigint" and answer.sql.upper() in ("BIGINT", "LONG", "INT8"):
+        return call
+    kind = exp.DataType.build(answer.sql, dialect=CallSQL)
+    nested = kind.is_type(exp.DType.STRUCT, exp.DType.LIST, exp.DType.ARRAY, exp.DType.MAP) or answer.kind == "list"
+    if nested:
+        call = exp.Cast(this=call, to=exp.DataType.build("JSON", dialect=CallSQL))
+    return exp.Cast(this=call, to=kind)
+
+
+def _name_outputs(found: list[exp.Anonymous]) -> None:
+    """Alias every unaliased output column that holds a call, in its own block and in those around it, with the name the user would
+    expect: a bare call is named by its function, anything else by its text."""
+    for node in found:
+        item: exp.Expression | None = node
+        while item is not None:
+            if (
+                isinstance(item.parent, exp.Select)
+                and item.arg_key == "expressions"
+                and not isinstance(item, exp.Alias)
+            ):
+                name = str(node.this).lower() if item is node else item.sql(CallSQL, normalize_functions=False)
+                alias = exp.Alias(alias=exp.to_identifier(name, quoted=True))
+                item.replace(alias)
+                alias.set("this", item)
+            item = item.parent
+
+
+def _label(node: exp.Expression, statement: Statement) -> str:
+    """The call as the user wrote it, on one line, at most 60 characters."""
+    span = span_of(statement, node)
+    text = statement.source[span.start : span.end] if span is not None else node.name
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# -- what forbids a lookup -------------------------------------------------------------------------------------------------------------
+
+
+def _fence(plan: CallPlan) -> CallPlan:
+    """Mark the sites whose calls are made inside DuckDB's run, with the reason."""
+    reasons: dict[int, str] = {}
+    changing = _changes_between_runs(plan.tree)
+    for site in plan.sites:
+        if site.volatility is Volatility.VOLATILE:
+            reasons[site.number] = "volatile function"
+        elif changing:
+            reasons[site.number] = changing
+    for term in _recursive_terms(plan.tree):
+        for call in term.find_all(Call):
+            reasons.setdefault(call.site, "recursive term")
+    if not reasons:
+        return plan
+    # What a site on demand depends on must be answered in the same run.
+    todo = list(reasons)
+    while todo:
+        for number in plan.site(todo.pop()).depends:
+            if number not in reasons:
+                reasons[number] = "inside an argument of a call on demand"
+                todo.append(number)
+    return attrs.evolve(plan, sites=tuple(attrs.evolve(s, demand=reasons.get(s.number)) for s in plan.sites))
+
+
+def _changes_between_runs(tree: exp.Expression) -> str | None:
+    """Something random could reach a call's argument or decide which rows reach it; harmless in the outermost select list."""
+    outermost: Iterable[exp.Expression] = ()
+    if isinstance(tree, exp.Select) and not tree.args.get("distinct"):
+        outermost = [e for e in tree.expressions if not has_call(e)]
+    harmless = {id(n) for e in outermost for n in e.walk()}
+    for node in tree.walk():
+        if is_volatile(node) and id(node) not in harmless:
+            name = node.sql(CallSQL) if not isinstance(node, exp.TableSample) else "a sample"
+            return f"{name.lower()} changes from run to run"
+    return None
+
+
+def _recursive_terms(tree: exp.Expression) -> list[exp.Expression]:
+    terms = []
+    for with_ in tree.find_all(exp.With):
+        if not with_.args.get("recursive"):
+            continue
+        for cte in with_.expressions:
+            name = cte.alias.lower()
+            body = cte.this
+            refers = any(t.name.lower() == name for t in body.find_all(exp.Table))
+            if refers and isinstance(body, exp.SetOperation):
+                terms.append(body.expression)
+    return terms
+
+
+def _refuse_where_no_call_can_be(tree: exp.Expression, statement: Statement) -> None:
+    def refuse(what: str, hint: str) -> PlanError:
+        return PlanError(f"a call cannot stand in {what}", hint=hint, span=statement.span, source=statement.source)
+
+    if isinstance(tree, exp.Create):
+        kind = str(tree.args.get("kind") or "").upper()
+        if kind == "INDEX":
+            raise refuse("an index", "store the answers in a column: CREATE TABLE ... AS SELECT *, llm(...) AS answer")
+        schema = tree.this
+        if kind == "TABLE" and isinstance(schema, exp.Schema) and has_call(schema):
+            raise refuse("a DEFAULT, CHECK or generated column", "fill the column with INSERT ... SELECT llm(...)")
+    if isinstance(tree, exp.Alter):
+        raise refuse("ALTER TABLE", "add the column, then UPDATE ... SET column = llm(...)")

@@ -1,0 +1,266 @@
+"""stage: the pure part of a block runs first, one projection below the calls of its WHERE; each call conjunct is one stage.
+
+    SELECT s FROM q WHERE p AND f(x) AND g(y)
+      = SELECT s FROM (SELECT * FROM (SELECT .. FROM q WHERE p) WHERE f(x)) WHERE g(y)
+
+DuckDB pushes a UDF predicate below joins and sorts of its own block but not through a projection, while pure predicates do go through one:
+so this is cheap-first, short-circuit and placement above joins and semi-joins, in one form that copies nothing. Side conditions: the call
+is a conjunct of WHERE; every reference to the block's sources can be carried through the projection (else ``guard`` serves). Over one source
+the stage keeps the source's name, so that no reference changes; over joins the columns used above get names of their own. Saves the calls
+of all rows that pure conjuncts, joins, semi-joins and earlier call conjuncts drop.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from kleene.planner.callplan import CallPlan, PlanContext
+from kleene.planner.calls import Call, all_of, conjuncts, has_call, has_query
+from kleene.planner.dialect import CallSQL, function_name
+from kleene.planner.scopes import HIDDEN, Block, Opaque, describe_block, items_of, output_names, single_source
+from kleene.planner.volatile import any_volatile
+
+
+def stage(plan: CallPlan, context: PlanContext) -> CallPlan:
+    tree = plan.tree.copy()
+    changed = False
+    # Outer blocks first: an inner block is described with the calls of its surroundings replaced, so the order does not matter to it.
+    for select in list(tree.find_all(exp.Select)):
+        where = select.args.get("where")
+        if where is None or not has_call(where) or any(plan.site(c.site).demand for c in where.find_all(Call)):
+            continue
+        try:
+            changed |= _stage_block(select, context)
+        except Opaque:
+            continue
+    return plan.changed(tree, "stage") if changed else plan
+
+
+def _stage_block(select: exp.Select, context: PlanContext) -> bool:
+    parts = conjuncts(select.args["where"].this)
+    pure = [p for p in parts if not has_call(p)]
+    calls = [p for p in parts if has_call(p)]
+    joined = len(items_of(select)) > 1
+    if not pure and not joined and len(calls) == 1:
+        return False  # nothing below could drop a row
+    if any(any_volatile(p) for p in parts):
+        raise Opaque
+    # Cheap conjuncts first is free; among calls, those in queries (EXISTS, IN) come last: they cost a call per inner row.
+    calls.sort(key=lambda p: has_query(p))
+    name = single_source(select)
+    if name is not None and not joined:
+        _over_one_source(select, name, pure, calls)
+    else:
+        _over_joins(select, pure, calls, context)
+    return True
+
+
+# -- one source: the stage takes its name ------------------------------------------------------------------------------------------------
+
+
+def _over_one_source(select: exp.Select, name: str, pure: list[exp.Expression], calls: list[exp.Expression]) -> None:
+    _check_references(select, pure)
+    item = select.args["from_"].this
+    query = exp.Select(expressions=[exp.Star()])
+    query.set("from_", exp.From(this=item.copy()))
+    if pure:
+        query.set("where", exp.Where(this=all_of([p.copy() for p in pure])))
+    alias = exp.TableAlias(this=exp.to_identifier(name, quoted=_quoted(item)))
+    for call in calls[:-1]:
+        query = _filtered(query, alias, call)
+    select.set("from_", exp.From(this=exp.Subquery(this=query, alias=alias.copy())))
+    select.set("where", exp.Where(this=calls[-1].copy()))
+
+
+def _filtered(query: exp.Select, alias: exp.TableAlias, condition: exp.Expression) -> exp.Select:
+    outer = exp.Select(expressions=[exp.Star()])
+    outer.set("from_", exp.From(this=exp.Subquery(this=query, alias=alias.copy())))
+    outer.set("where", exp.Where(this=condition.copy()))
+    return outer
+
+
+def _quoted(item: exp.Expression) -> bool:
+    alias = item.args.get("alias")
+    identifier = alias.this if isinstance(alias, exp.TableAlias) else item.this
+    return bool(isinstance(identifier, exp.Identifier) and identifier.args.get("quoted"))
+
+
+def _check_references(select: exp.Select, pure: list[exp.Expression]) -> None:
+    """Nothing above needs what a subquery does not have: hidden columns, schema-qualified names, select aliases used in pure conjuncts."""
+    for column in select.find_all(exp.Column):
+        if column.args.get("db") is not None or column.name.lower() in HIDDEN:
+            raise Opaque
+    aliases = {e.alias.lower() for e in select.expressions if isinstance(e, exp.Alias)}
+    for part in pure:
+        for column in part.find_all(exp.Column):
+            if not column.table and column.name.lower() in aliases:
+                raise Opaque
+
+
+# -- joins: the columns used above get names ---------------------------------------------------------------------------------------------
+
+
+class _Carrier:
+    """Gives every carried column a name in the stage's projection."""
+
+    def __init__(self, block: Block, stage_name: str):
+        self.block = block
+        self.stage_name = stage_name
+        self.items: list[exp.Expression] = []
+        self._names: dict[str, str] = {}
+
+    def carry(self, column: exp.Expression) -> exp.Column:
+        text = column.sql(CallSQL).lower()
+        if text not in self._names:
+            self._names[text] = f"c{len(self._names) + 1}"
+            self.items.append(exp.alias_(column.copy(), self._names[text]))
+        return exp.column(self._names[text], table=self.stage_name)
+
+    def resolve(self, column: exp.Column) -> exp.Column | None:
+        """The carried form of a reference, None where it is not one to the block's sources. Raises ``Opaque`` where that is unclear."""
+        if column.args.get("db") is not None or column.name.lower() in HIDDEN:
+            raise Opaque
+        if column.table:
+            if self.block.source(column.table) is not None:
+                return self.carry(column)
+            if self.block.owners(column.table):
+                raise Opaque  # a struct column's field
+            return None
+        return self.carry(column) if self.block.owners(column.name) else None
+
+
+def _over_joins(
+    select: exp.Select, pure: list[exp.Expression], calls: list[exp.Expression], context: PlanContext
+) -> None:
+    _check_references(select, pure)
+    if any(has_query(e) for e in _above(select, calls)):
+        raise Opaque  # a nested query may refer to our sources by names that we would have to change
+    block = describe_block(select, context.relations)
+    outputs = _output_names(select, block, context)
+    carrier = _Carrier(block, _free_name(select))
+    aliases = {e.alias.lower() for e in select.expressions if isinstance(e, exp.Alias)}
+    new_items: list[exp.Expression] = []
+    for item, names in zip(select.expressions, outputs, strict=True):
+        new_items.extend(_item(item, names, carrier))
+    new_calls = [_carried(c, carrier, frozenset()) for c in calls]
+    clauses = {}
+    for key in ("group", "having", "qualify", "windows", "order", "distinct"):
+        value = select.args.get(key)
+        if value is None:
+            continue
+        own = aliases if key == "order" else frozenset()
+        clauses[key] = (
+            [_carried(v, carrier, own) for v in value] if isinstance(value, list) else _carried(value, carrier, own)
+        )
+
+    inner = exp.Select(expressions=carrier.items or [exp.alias_(exp.Literal.number(1), "c0")])
+    inner.set("from_", select.args["from_"])
+    inner.set("joins", select.args.get("joins"))
+    if pure:
+        inner.set("where", exp.Where(this=all_of([p.copy() for p in pure])))
+    alias = exp.TableAlias(this=exp.to_identifier(carrier.stage_name))
+    query = inner
+    for call in new_calls[:-1]:
+        query = _filtered(query, alias, call)
+    select.set("joins", None)
+    select.set("from_", exp.From(this=exp.Subquery(this=query, alias=alias.copy())))
+    select.set("where", exp.Where(this=new_calls[-1]))
+    select.set("expressions", new_items)
+    for key, value in clauses.items():
+        select.set(key, value)
+
+
+def _above(select: exp.Select, calls: list[exp.Expression]) -> list[exp.Expression]:
+    """Everything of the block that will stand above the stage."""
+    nodes = [*select.expressions, *calls]
+    for key in ("group", "having", "qualify", "windows", "order", "distinct"):
+        value = select.args.get(key)
+        if value is not None:
+            nodes.extend(value if isinstance(value, list) else [value])
+    return nodes
+
+
+def _output_names(select: exp.Select, block: Block, context: PlanContext) -> list[tuple[str, ...]]:
+    """For each select item the names of its output columns."""
+    names = output_names(select, context.relations)
+    result = []
+    position = 0
+    for item in select.expressions:
+        width = 1
+        if isinstance(item, exp.Star):
+            width = len(block.star)
+        elif isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+            source = block.source(item.table)
+            if source is None:
+                raise Opaque
+            width = len(source.columns)
+        elif (item.find(exp.Star) is not None and item.find(exp.Count) is None) or any(
+            function_name(n) in ("unnest", "columns") for n in item.walk()
+        ):
+            raise Opaque
+        result.append(tuple(names[position : position + width]))
+        position += width
+    if position != len(names):
+        raise Opaque
+    return result
+
+
+def _item(item: exp.Expression, names: tuple[str, ...], carrier: _Carrier) -> list[exp.Expression]:
+    if isinstance(item, exp.Star):
+        if item.args.get("except_") or item.args.get("replace") or item.args.get("rename"):
+            raise Opaque
+        return [exp.alias_(carrier.carry(_star_column(name, carrier.block)), name, quoted=True) for name in names]
+    if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+        if item.this.args.get("except_") or item.this.args.get("replace") or item.this.args.get("rename"):
+            raise Opaque
+        source = carrier.block.source(item.table)
+        assert source is not None
+        columns = [
+            exp.column(exp.to_identifier(c, quoted=True), table=exp.to_identifier(item.table, quoted=True))
+            for c in source.columns
+        ]
+        return [exp.alias_(carrier.carry(c), name, quoted=True) for c, name in zip(columns, names, strict=True)]
+    carried = _carried(item, carrier, frozenset())
+    if isinstance(item, exp.Alias):
+        return [carried]
+    return [exp.alias_(carried, names[0], quoted=True)]
+
+
+def _star_column(name: str, block: Block) -> exp.Column:
+    """A column of ``*``. Where two sources share the name, which one is meant depends on USING: too subtle to rename."""
+    owners = block.owners(name)
+    if len(owners) != 1:
+        raise Opaque
+    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(owners[0].name, quoted=True))
+
+
+def _carried(node: exp.Expression, carrier: _Carrier, own: frozenset[str] | set[str]) -> exp.Expression:
+    """The node with its references to the block's sources replaced; ``own`` names are left (aliases of the select list in ORDER BY)."""
+    root = exp.Tuple(expressions=[node.copy()])
+    bound = {p.name.lower() for f in root.find_all(exp.Lambda) for p in f.expressions}
+    if root.find(exp.Comprehension) is not None:
+        raise Opaque
+    for column in list(root.find_all(exp.Column)):
+        if isinstance(column.this, exp.Star):
+            raise Opaque
+        if not column.table and (column.name.lower() in own or column.name.lower() in bound):
+            continue
+        new = carrier.resolve(column)
+        if new is not None:
+            column.replace(new)
+    result = root.expressions[0]
+    result.pop()
+    return result  # type: ignore[no-any-return]
+
+
+def _free_name(select: exp.Select) -> str:
+    """A name for the stage that nothing inside uses."""
+    root = select.root()
+    used = {t.alias_or_name.lower() for t in root.find_all(exp.Table, exp.Subquery, exp.CTE)}
+    number = 1
+    while f"kleene_stage_{number}" in used:
+        number += 1
+    return f"kleene_stage_{number}"
+
+
+__all__ = ["stage"]

@@ -1,0 +1,142 @@
+"""What a query block's names refer to: its sources, their columns, and the references that a rewrite has to carry along."""
+
+from __future__ import annotations
+
+import attrs
+from sqlglot import exp
+
+from kleene.planner.callplan import Relations
+from kleene.planner.calls import Call, Ready, carrier_type
+from kleene.planner.dialect import CallSQL
+
+HIDDEN = frozenset({"rowid", "rownum", "filename", "file_row_number"})
+
+
+class Opaque(Exception):
+    """The block cannot be understood well enough to be rewritten; it keeps its shape."""
+
+
+@attrs.frozen
+class Source:
+    """One item of FROM: its name and columns (empty where its columns are not visible, as right of a semi join)."""
+
+    name: str
+    columns: tuple[str, ...]
+
+    def has(self, column: str) -> bool:
+        return column.lower() in {c.lower() for c in self.columns}
+
+
+@attrs.frozen
+class Block:
+    """A SELECT's sources, the columns of ``*``, and the names of its output columns (None: not asked)."""
+
+    sources: tuple[Source, ...]
+    star: tuple[str, ...]
+
+    def source(self, name: str) -> Source | None:
+        return next((s for s in self.sources if s.name.lower() == name.lower()), None)
+
+    def owners(self, column: str) -> list[Source]:
+        return [s for s in self.sources if s.has(column)]
+
+
+def items_of(select: exp.Select) -> list[exp.Expression]:
+    """The FROM items of a block in written order. Raises ``Opaque`` where there is none."""
+    from_ = select.args.get("from_")
+    if from_ is None:
+        raise Opaque
+    return [from_.this, *(j.this for j in select.args.get("joins") or [])]
+
+
+def single_source(select: exp.Select) -> str | None:
+    """The name of the block's only source, None where it has several or a nameless one."""
+    items = items_of(select)
+    if len(items) != 1 or select.args.get("laterals"):
+        return None
+    return items[0].alias_or_name or None
+
+
+def describe_block(select: exp.Select, relations: Relations) -> Block:
+    """Ask the database for the columns of every source. Raises ``Opaque`` where it cannot bind them (a correlated FROM, say)."""
+    items = items_of(select)
+    if select.args.get("laterals"):
+        raise Opaque
+    names = [i.alias_or_name for i in items]
+    if not all(names) or len({n.lower() for n in names}) != len(names):
+        raise Opaque
+    star = _describe(select, [exp.Star()], relations)
+    if star is None:
+        raise Opaque
+    sources = []
+    for name in names:
+        column = exp.Column(this=exp.Star(), table=exp.to_identifier(name, quoted=True))
+        own = _describe(select, [column], relations)
+        sources.append(Source(name, own or ()))
+    return Block(tuple(sources), star)
+
+
+def output_names(select: exp.Select, relations: Relations) -> tuple[str, ...]:
+    """The names of a block's output columns as DuckDB gives them. Raises ``Opaque`` where it cannot bind the block."""
+    bare = select.copy()
+    for key in ("order", "limit", "offset", "where", "qualify", "with_"):
+        bare.set(key, None)
+    names = _bind(bare, _ctes_around(select), relations)
+    if names is None:
+        raise Opaque
+    return names
+
+
+def _describe(select: exp.Select, wanted: list[exp.Expression], relations: Relations) -> tuple[str, ...] | None:
+    probe = exp.Select(expressions=wanted)
+    probe.set("from_", select.args["from_"].copy())
+    probe.set("joins", [j.copy() for j in select.args.get("joins") or []])
+    return _bind(probe, _ctes_around(select), relations)
+
+
+def _ctes_around(select: exp.Select) -> list[exp.CTE]:
+    """The CTEs visible in the block, outermost first."""
+    found: list[list[exp.CTE]] = []
+    node: exp.Expression | None = select
+    while node is not None:
+        with_ = node.args.get("with_")
+        if isinstance(with_, exp.With):
+            found.append(list(with_.expressions))
+        if isinstance(node, exp.CTE) and isinstance(node.parent, exp.With):
+            # A CTE sees the ones before it; a recursive one also itself.
+            siblings = node.parent.expressions
+            upto = siblings.index(node) + (1 if node.parent.args.get("recursive") else 0)
+            found.append(list(siblings[:upto]))
+            node = node.parent.parent
+            node = node.parent if node is not None else None
+            continue
+        node = node.parent
+    return [cte for group in reversed(found) for cte in group]
+
+
+def _bind(query: exp.Select, ctes: list[exp.CTE], relations: Relations) -> tuple[str, ...] | None:
+    query = query.copy()
+    seen: dict[str, exp.CTE] = {}
+    for cte in ctes:
+        seen[cte.alias.lower()] = cte
+    if seen:
+        query.set("with_", exp.With(expressions=[c.copy() for c in seen.values()], recursive=True))
+    described = relations.describe(without_calls(query).sql(CallSQL))
+    return None if described is None else tuple(name for name, _ in described)
+
+
+def without_calls(tree: exp.Expression) -> exp.Expression:
+    """The tree with every call and parameter replaced by a NULL of its type: it binds without any of our functions."""
+    root = exp.Tuple(expressions=[tree.copy()])
+    for node in list(root.find_all(Call, Ready, exp.Placeholder, exp.Parameter)):
+        if isinstance(node, Call):
+            kind = carrier_type(node)
+        elif isinstance(node, Ready):
+            kind = "BOOLEAN"
+        else:
+            node.replace(exp.Null())
+            continue
+        node.replace(exp.Cast(this=exp.Null(), to=exp.DataType.build(kind, dialect=CallSQL)))
+    result = root.expressions[0]
+    result.pop()
+    return result  # type: ignore[no-any-return]
