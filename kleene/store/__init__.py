@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kleene.store.eventfile import read_events
 from kleene.store.readonly import open_readonly
+from kleene.store.state import State
 from kleene.store.store import Store
 from kleene.store.writer import TraceWriter
 
-__all__ = ["Store", "TraceWriter", "open_readonly", "read_events"]
+__all__ = ["State", "Store", "TraceWriter", "open_readonly", "read_events"]

@@ -68,12 +68,16 @@ class EventFile:
                 if mine.st_ino != there.st_ino:
                     self.close()
                 elif there.st_size >= self._rotate_bytes:
-                    os.replace(self.path, older(self.path))
                     self.close()
+                    os.replace(self.path, older(self.path))
         if self._descriptor is None:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            size = os.fstat(self._descriptor).st_size
-            self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+            self._descriptor = os.open(self.path, flags, 0o600)
+            if os.fstat(self._descriptor).st_size > 0:
+                os.lseek(self._descriptor, -1, os.SEEK_END)
+                self._torn = os.read(self._descriptor, 1) != b"\n"
+            else:
+                self._torn = False
         return self._descriptor
 
 

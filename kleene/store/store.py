@@ -38,6 +38,7 @@ class Store:
         self._connection = connection
         self.path = path
         self.notes = notes
+        self._memos: list[Memo] = []
         self._closed = False
 
     @classmethod
@@ -85,18 +86,25 @@ class Store:
         return self._connection.cursor()
 
     def memo(self) -> Memo:
-        """The memo table, on cursors of its own."""
-        return Memo(self._connection)
+        """The memo table, on cursors of its own, which close with the store."""
+        memo = Memo(self._connection)
+        self._memos.append(memo)
+        return memo
 
     @property
     def closed(self) -> bool:
         return self._closed
 
     def close(self) -> None:
-        """Closes this door to the instance; a second call does nothing. Cursors that are open keep the instance alive."""
+        """Closes this door to the instance and the memos it gave; a second call does nothing.
+
+        Cursors that are open elsewhere keep the instance alive, and with it the lock on the file.
+        """
         if self._closed:
             return
         self._closed = True
+        for memo in self._memos:
+            memo.close()
         if self.path is not None:
             make_private(self.path)
         self._connection.close()

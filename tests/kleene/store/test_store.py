@@ -105,6 +105,15 @@ def test_engines_of_one_process_share_an_instance(path: Path) -> None:
         assert 0 in second.memo().lookup("r", "s", ["p"])
 
 
+def test_a_closed_store_lets_go_of_its_file_though_its_memo_is_still_held(path: Path) -> None:
+    store = Store.open(path)
+    memo = store.memo()
+    store.close()
+    with duckdb.connect(str(path), config={"threads": 1}) as con:
+        assert con.execute("SELECT count(*) FROM memo").fetchall() == [(0,)]
+    memo.close()
+
+
 def test_two_stores_in_memory_are_two(path: Path) -> None:
     with Store.open() as first, Store.open() as second:
         first.memo().commit([entry("p")])
