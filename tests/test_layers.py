@@ -13,28 +13,26 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {"planner": "kleene.planner", "udfs": "kleene.udfs", "kleene": "kleene"}
 
+ENGINE = (
+    "kleene.attach",
+    "kleene.connection",
+    "kleene.engine",
+    "kleene.explain",
+    "kleene.frames",
+    "kleene.macros",
+    "kleene.problems",
+    "kleene.result",
+    "kleene.runner",
+    "kleene.runs",
+)
+READERS = ("kleene.store", "kleene.session.context", "kleene.documents", "kleene.cli.rows", "kleene.cli.reading")
+
 # A library, and the modules (or packages, with all below them) that may import it. Everything else may not.
 CONFINED = {
-    "sqlglot": ("kleene.planner", "kleene.repl.lexer"),
-    "duckdb": (
-        "kleene.udfs",
-        "kleene.engine",
-        "kleene.store",
-        "kleene.session.context",
-        "kleene.documents",
-        "kleene.cli.rows",
-        "kleene.cli.reading",
-    ),
-    "pyarrow": (
-        "kleene.udfs",
-        "kleene.engine",
-        "kleene.store",
-        "kleene.session.context",
-        "kleene.documents",
-        "kleene.cli.rows",
-        "kleene.cli.models",
-    ),
-    "trio": ("kleene.udfs.runtime", "kleene.udfs.dispatch", "kleene.models"),
+    "sqlglot": ("kleene.planner", "kleene.engine", "kleene.repl.lexer"),
+    "duckdb": ("kleene.udfs", *ENGINE, *READERS),
+    "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models"),
+    "trio": ("kleene.udfs.runtime", "kleene.udfs.dispatch", "kleene.models", "kleene.engine"),
     "httpx": ("kleene.models",),
     "prompt_toolkit": ("kleene.repl",),
     "rich": ("kleene.cli", "kleene.repl"),

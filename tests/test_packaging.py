@@ -100,7 +100,7 @@ def users_folder(tmp_path: Path) -> Path:
 
 
 HOW = pytest.mark.parametrize("how", ["installed", "editable"])
-NEEDS_ENGINE = pytest.mark.skipif(find_spec("kleene.engine") is None, reason="there is no engine yet")
+NEEDS_ENGINE = pytest.mark.skipif(find_spec("kleene.attach") is None, reason="there is no engine yet")
 
 
 @HOW

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kleene.cli.invocation import EngineLike, Invocation, PlanLike
 from kleene.planner.errors import Refused
 
-THRESHOLD_DOLLARS = 0.10
-
 
 def confirm(engine: EngineLike, text: str, inv: Invocation) -> None:
     """Raise ``Refused`` if the statement's estimate is above the threshold and nobody agrees to it.
@@ -16,26 +14,31 @@ def confirm(engine: EngineLike, text: str, inv: Invocation) -> None:
     if inv.args.yes or inv.budget is not None:
         return
     plan = engine.explain(text)
-    dollars = getattr(plan.estimate, "dollars", None)
-    if dollars is None or dollars <= THRESHOLD_DOLLARS:
+    dollars, threshold = plan.estimate.dollars, threshold_of(engine)
+    if dollars <= threshold:
         return
     cost = cost_of(plan)
     if not inv.terminal.can_ask:
         raise Refused(
-            f"this statement may cost {cost}; above ${THRESHOLD_DOLLARS:.2f} it needs a budget or --yes",
+            f"this statement may cost {cost}; above ${threshold:.2f} it needs a budget or --yes",
             plan=plan,
             dimension="dollars",
             needed=dollars,
-            remaining=THRESHOLD_DOLLARS,
+            remaining=threshold,
             hint=f"add --budget-dollars {ceiling(dollars):.2f}, or --yes; python -m kleene explain shows where it goes",
         )
     if not inv.terminal.ask(f"This statement may cost {cost}. Run it?"):
-        raise Refused("not run", plan=plan, dimension="dollars", needed=dollars, remaining=THRESHOLD_DOLLARS)
+        raise Refused("not run", plan=plan, dimension="dollars", needed=dollars, remaining=threshold)
+
+
+def threshold_of(engine: EngineLike) -> float:
+    """The session's ``confirm.dollars``, which a statement may have set."""
+    return float(engine.state.settings.confirm_dollars)
 
 
 def cost_of(plan: PlanLike) -> str:
-    calls = getattr(plan.estimate, "calls", None)
-    return f"${plan.estimate.dollars:.2f}" + (f" ({calls:,.0f} call{'' if calls == 1 else 's'})" if calls else "")
+    calls = plan.estimate.calls
+    return f"${plan.estimate.dollars:.2f} ({calls:,} call{'' if calls == 1 else 's'})"
 
 
 def ceiling(dollars: float) -> float:

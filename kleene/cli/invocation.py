@@ -65,11 +65,16 @@ class RunLike(Protocol):
 class EngineLike(Protocol):
     """What the commands need of an engine; ``kleene.connect`` gives one."""
 
+    @property
+    def state(self) -> Any: ...
+
     def sql(self, text: str) -> ResultLike: ...
 
     def explain(self, text: str) -> PlanLike: ...
 
-    def run(self, task: str, **options: Any) -> RunLike: ...
+    def run(
+        self, task: str, *, context: Any = None, data: Any = None, max_turns: int = 30, check: str | None = None
+    ) -> RunLike: ...
 
     def cancel(self) -> None: ...
 
@@ -103,7 +108,7 @@ class Invocation:
         return None if limits == BudgetLimits() else limits
 
     @property
-    def models(self) -> object | None:
+    def models(self) -> Any:
         """What ``--model`` and ``--model-script`` ask for, or None: the configuration decides. A script is run once."""
         from kleene.cli.model_script import load_model
 
@@ -114,15 +119,12 @@ class Invocation:
 
     def open(self, path: str = ":memory:", **options: Any) -> EngineLike:
         """An engine on a database. Whatever is wrong with the configuration is a ``UsageError``; a missing model is not looked for here."""
-        connect = self.connect
-        if connect is None:
-            from kleene.engine import connect as connect_engine
+        from kleene.attach import connect
+        from kleene.config import load_config
 
-            connect = connect_engine
         args = self.args
         given = {
             "budget": self.budget,
-            "config": args.config,
             "record": args.record,
             "replay": args.replay,
             "replay_strict": args.replay_strict,
@@ -130,7 +132,9 @@ class Invocation:
             **options,
         }
         with misconfigured():
-            return connect(
+            if args.config:
+                given["config"] = load_config(args.workspace, file=args.config)
+            return (self.connect or connect)(
                 path,
                 store=str(self.store),
                 models=self.models,

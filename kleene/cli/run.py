@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from kleene.cli.invocation import Invocation, RunLike
 
 DEFAULT_TURNS = 30
-DEFAULT_DEPTH = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,20 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_TURNS,
         help=f"turns before the run ends (default: {DEFAULT_TURNS})",
     )
-    add(
-        "--max-depth",
-        metavar="N",
-        type=count,
-        default=DEFAULT_DEPTH,
-        help=f"levels of child sessions, 0 for none (default: {DEFAULT_DEPTH})",
-    )
     add("--check", metavar="CMD", help="a shell command that must succeed before an answer is taken")
-    add(
-        "--approve",
-        metavar="effects",
-        choices=("effects",),
-        help="ask before each effect on the world outside the session",
-    )
 
 
 def execute(inv: Invocation) -> int:
@@ -72,7 +58,7 @@ def execute(inv: Invocation) -> int:
     if budget is None:
         budget, note = default_budget(inv)
         terminal.say(f"note: {note}")
-    with engine_of(inv, on_event=turns, budget=budget, approve=approver(inv) if args.approve else None) as engine:
+    with engine_of(inv, on_event=turns, budget=budget) as engine:
         with shown(tally, terminal):
             done = engine.run(
                 task,
@@ -80,24 +66,11 @@ def execute(inv: Invocation) -> int:
                 data=args.data or None,
                 max_turns=args.max_turns,
                 check=args.check,
-                **({"max_depth": args.max_depth} if args.max_depth != DEFAULT_DEPTH else {}),
             )
         if done.answer is not None and done.answer.message is None:
             inv.write(done.answer)
         say_how_it_ended(done, inv)
         return exit_of_run(done.outcome, forced=done.forced) or unknown_exit(done.usage, inv)
-
-
-def approver(inv: Invocation) -> object:
-    """The question that is asked before an effect. Where nobody can be asked the answer is no."""
-
-    def approve(effect: object) -> bool:
-        if not inv.terminal.can_ask:
-            inv.terminal.say(f"warning: not approved, nobody can be asked: {effect}")
-            return False
-        return inv.terminal.ask(f"Allow {effect}?")
-
-    return approve
 
 
 OUTCOMES = {

@@ -12,6 +12,7 @@ import pyarrow
 
 from kleene.cli.main import main
 from kleene.cli.terminal import Terminal
+from kleene.own import State
 from kleene.planner.specs import Usage
 
 UNUSED = Usage()
@@ -43,8 +44,8 @@ def said(message: str) -> Answer:
 
 @attrs.frozen
 class Estimate:
-    calls: float = 0
-    dollars: float | None = 0.0
+    calls: int = 0
+    dollars: float = 0.0
 
 
 @attrs.frozen
@@ -73,6 +74,7 @@ class Engine:
 
     on_sql: Callable[[str], Answer] = answer
     plan: Plan = Plan()
+    state: State = attrs.field(factory=State)
     result: Run = Run()
     options: dict[str, Any] = attrs.field(factory=dict)
     asked: list[str] = attrs.field(factory=list)

@@ -34,8 +34,6 @@ def test_the_task_and_its_options_reach_the_engine(tmp_path: Path) -> None:
         "m.csv",
         "--max-turns",
         "5",
-        "--max-depth",
-        "0",
         "--check",
         "true",
         "--budget-dollars",
@@ -47,7 +45,6 @@ def test_the_task_and_its_options_reach_the_engine(tmp_path: Path) -> None:
         "context": ["a.txt", "b.txt"],
         "data": ["m.csv"],
         "max_turns": 5,
-        "max_depth": 0,
         "check": "true",
     }
 
