@@ -137,6 +137,13 @@ class Connection:
             return False
         return True
 
+    def in_autocommit(self) -> bool:
+        """No transaction of the user's is open."""
+        if not self.begin():
+            return False
+        self.rollback()
+        return True
+
     def commit(self) -> None:
         self.con.commit()
 

@@ -495,9 +495,7 @@ class Engine:
             raise
         except duckdb.Error as error:
             if is_users_mistake(error):
-                found = from_duckdb(str(error), self.state.catalog)
-                found.source = statement.source
-                raise found from error
+                raise from_duckdb(str(error), self.state.catalog, statement) from error
             raise
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,7 +10,7 @@ import duckdb
 
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.emit import emit
-from kleene.planner.errors import KleeneError, NoModel, number
+from kleene.planner.errors import NoModel, number
 from kleene.udfs.dispatch import Estimate
 from kleene.udfs.lookups import SiteAnswers
 from kleene.udfs.statement import Ask, CallSite
@@ -165,9 +164,11 @@ def _guess(site: Site, waits: frozenset[int], known: dict[int, SiteEstimate]) ->
 def _price(running: Running, asks: list[Ask]) -> Estimate:
     services = running.around.services
     try:
-        return running._wait(services.runtime.submit(services.dispatcher.estimate, running.context, asks))  # type: ignore[no-any-return]
+        return running.wait(services.runtime.submit(services.dispatcher.estimate, running.context, asks))
     except NoModel:
-        return Estimate(calls=len({(a.site.spec.digest(), a.prompt()) for a in asks}), unpriced=1)
+        distinct = {(a.site.spec.digest(), a.prompt()) for a in asks}
+        characters = sum(len(prompt) for _, prompt in distinct)
+        return Estimate(calls=len(distinct), input_tokens=characters // 4 + 20 * len(distinct), unpriced=len(distinct))
 
 
 def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, list[Ask]], bool, str | None]:
@@ -190,15 +191,14 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, l
             connection.interrupt()
 
     watchdog = threading.Thread(target=stop, daemon=True) if own else None
-    started = time.perf_counter()
     try:
         if watchdog is not None:
             watchdog.start()
         connection.fetch(text, params, query=plan.kind == "query")
-    except duckdb.Error as error:
+    except duckdb.Error:
         if not bounded.is_set() and not any(c.answers.notes for c in call_sites):
             done.set()
-            raise _plan_error(str(error)) from None
+            raise
     finally:
         done.set()
         if watchdog is not None:
@@ -206,19 +206,12 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, l
         if own:
             connection.rollback()
         around.lookups.close([c.answers for c in call_sites])
-    _ = started
     notes = {
         s.number: [Ask(c, k) for k in c.answers.notes]
         for s, c in zip(plan.sites, call_sites, strict=True)
         if c.answers.notes
     }
     return notes, bounded.is_set(), None
-
-
-def _plan_error(text: str) -> KleeneError:
-    from kleene.problems import from_duckdb
-
-    return from_duckdb(text)
 
 
 def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact: bool) -> str:

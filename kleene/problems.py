@@ -1,4 +1,5 @@
-"""DuckDB's errors in Kleene's tree: what the user wrote wrong becomes a ``PlanError`` with a hint; the rest keeps DuckDB's own type."""
+"""DuckDB's errors in Kleene's tree: what the user wrote wrong becomes a ``ParseError`` or ``PlanError`` with its place in the user's text and
+a hint; the rest keeps DuckDB's own type."""
 
 from __future__ import annotations
 
@@ -9,19 +10,60 @@ import duckdb
 from kleene.planner.catalog import Catalog
 from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
 from kleene.planner.settings import KEYS
+from kleene.planner.specs import Span
+from kleene.planner.statements import Statement
 
-LOOKUP = re.compile(r"kleene_(get|call|row|ready)_?\w*")
+NAMES = (
+    re.compile(r"Referenced (?:column|table) \"([^\"]+)\""),
+    re.compile(r"with name \"?([^\s\"]+?)\"? does not exist"),
+    re.compile(r"syntax error at or near \"([^\"]+)\""),
+    re.compile(r"does not have a column named \"([^\"]+)\""),
+    re.compile(r"unrecognized configuration parameter \"(\w+)\""),
+    re.compile(r"function \"?(\w+)\"? ?(?:\(|does not)"),
+)
+CARET = re.compile(r"^LINE (\d+): (.*)\n( *)\^", re.MULTILINE)
 
 
-def from_duckdb(text: str, catalog: Catalog | None = None) -> KleeneError:
-    """A typed error from a DuckDB message: its first sentence, and a hint with the nearest name where DuckDB or Kleene knows one."""
+def is_users_mistake(error: duckdb.Error) -> bool:
+    """The statement is wrong as written (as opposed to failing on the data, the disk, or a lock)."""
+    return isinstance(
+        error, duckdb.ParserException | duckdb.BinderException | duckdb.CatalogException | duckdb.SyntaxException
+    )
+
+
+def from_duckdb(text: str, catalog: Catalog | None = None, statement: Statement | None = None) -> KleeneError:
+    """A typed error from a DuckDB message: its first sentence, the place of what it names in the user's text, and a hint with the nearest
+    name where DuckDB or Kleene knows one."""
     head, _, rest = text.partition("\n")
     kind, _, message = head.partition(": ")
-    message = message or kind
-    hint = _hint(text, message, rest, catalog)
-    if kind.startswith("Parser"):
-        return ParseError(message, hint=hint)
-    return PlanError(message, hint=hint)
+    message = (message or kind).rstrip("!")
+    kind_of = ParseError if kind.startswith("Parser") else PlanError
+    span = None if statement is None else _place(text, message, statement)
+    return kind_of(
+        message,
+        hint=_hint(text, message, rest, catalog),
+        span=span,
+        source=None if statement is None else statement.source,
+    )
+
+
+def _place(text: str, message: str, statement: Statement) -> Span | None:
+    """Where in the user's source the thing that DuckDB complains of stands; None where it cannot be told."""
+    name = next((m.group(1) for m in (p.search(message) for p in NAMES) if m is not None), None)
+    caret = CARET.search(text)
+    if caret is not None:
+        line, shown, blanks = int(caret.group(1)), caret.group(2), len(caret.group(3)) - len(f"LINE {caret.group(1)}: ")
+        lines = statement.text.split("\n")
+        # DuckDB cuts long lines with dots; the place is sure only where the line is shown from its start.
+        if line <= len(lines) and not shown.startswith("...") and lines[line - 1].startswith(shown.removesuffix("...")):
+            at = statement.span.start + sum(len(x) + 1 for x in lines[: line - 1]) + blanks
+            return Span.at(statement.source, at, at + len(name or "x"))
+    if name is None:
+        return None
+    found = re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", statement.text, re.IGNORECASE)
+    if found is None:
+        return None
+    return Span.at(statement.source, statement.span.start + found.start(), statement.span.start + found.end())
 
 
 def _hint(text: str, message: str, rest: str, catalog: Catalog | None) -> str | None:
@@ -31,19 +73,11 @@ def _hint(text: str, message: str, rest: str, catalog: Catalog | None) -> str | 
         if near is not None:
             return f"did you mean {near}? {catalog.functions[near.lower()].signature()}"
     near_duckdb = re.search(r"Did you mean \"?([^\"?\n]+)\"?\??", text)
-    if near_duckdb:
+    if near_duckdb and not near_duckdb.group(1).startswith(("pg_", "duckdb_", "sqlite_")):
         return f"did you mean {near_duckdb.group(1).strip()}?"
     candidates = re.search(r"Candidate bindings: (.+)", rest)
     if candidates:
-        return f"did you mean one of {candidates.group(1).strip()}?"
-    setting = re.search(r"unrecognized configuration parameter \"(\w+)\"", text)
-    if setting:
+        return f"columns are {candidates.group(1).strip()}"
+    if "unrecognized configuration parameter" in text:
         return "Kleene's settings are " + ", ".join(k.key for k in KEYS) + ", rules.NAME"
     return None
-
-
-def is_users_mistake(error: duckdb.Error) -> bool:
-    """The statement is wrong as written (as opposed to failing on the data, the disk, or a lock)."""
-    return isinstance(
-        error, duckdb.ParserException | duckdb.BinderException | duckdb.CatalogException | duckdb.SyntaxException
-    )

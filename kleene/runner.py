@@ -62,7 +62,6 @@ class Running:
         self._cancelled = threading.Event()
         self._task: Task[None] | None = None
         self._executing = False
-        self._in_transaction = False
         self._demanded = 0
         self._started = time.time()
 
@@ -93,12 +92,17 @@ class Running:
             return self._loop(plan, params)
         except Shifting as shifting:
             reason = "arguments change from run to run"
-            sites = tuple(attrs.evolve(s, demand=s.demand or reason) for s in plan.sites)
-            self._note(f"{shifting.site.split(':')[-1]}: {reason}; its calls are made on demand")
-            return self._loop(attrs.evolve(plan, sites=sites, suspicious=False), params)
+            site = plan.site(int(shifting.site.split(":")[1]))
+            self.context.notes.append(f"{site.label}: {reason}, so its calls were made on demand, as DuckDB came to them")
+            return self._loop(plan.on_demand(reason), params)
 
     def _loop(self, plan: CallPlan, params: Params) -> Fetched:
         around = self.around
+        write = plan.kind == "write"
+        own_transaction = write and around.connection.in_autocommit()
+        if write and not own_transaction:
+            # No savepoint: what the loop would roll back is the user's. Calls are made inside the one run.
+            plan = plan.on_demand("a write in a transaction")
         call_sites = self._open_sites(plan)
         text = emit(plan, str(self.number), suffix=around.suffix)
         around.services.events.emit(
@@ -106,32 +110,19 @@ class Running:
                 at=time.time(), statement=self.statement_id, duckdb_sql=text, explain=", ".join(plan.rules)
             )
         )
-        write = plan.kind == "write"
+        looked_up = [c for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None]
+        loop = Loop(
+            sites=looked_up,
+            independent=frozenset(c.name for c in looked_up if not plan.site(int(c.name.split(":")[1])).depends),
+            execute=lambda: self._execute(text, params, query=plan.kind == "query", transaction=own_transaction),
+            answer=self._answer,
+            report=self._report,
+            cancelled=self._cancelled.is_set,
+            error_types=(duckdb.Error,),
+            max_runs=around.settings.max_runs,
+            suspicious=plan.suspicious,
+        )
         try:
-            own = around.connection.begin() if write else False
-            if own:
-                around.connection.rollback()
-            self._in_transaction = write and not own
-            if self._in_transaction:
-                # No savepoint: what the loop would roll back is the user's. Calls are made inside the one run.
-                plan = attrs.evolve(
-                    plan,
-                    sites=tuple(attrs.evolve(s, demand=s.demand or "a write in a transaction") for s in plan.sites),
-                )
-                text = emit(plan, str(self.number), suffix=around.suffix)
-            loop = Loop(
-                sites=[c for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None],
-                independent=frozenset(
-                    c.name for c, s in zip(call_sites, plan.sites, strict=True) if not s.depends and s.demand is None
-                ),
-                execute=lambda: self._execute(text, params, query=plan.kind == "query", transaction=write and own),
-                answer=self._answer,
-                report=self._report,
-                cancelled=self._cancelled.is_set,
-                error_types=(duckdb.Error,),
-                max_runs=around.settings.max_runs,
-                suspicious=plan.suspicious,
-            )
             return run_to_fixpoint(loop)  # type: ignore[return-value]
         finally:
             around.lookups.close([c.answers for c in call_sites])
@@ -191,13 +182,14 @@ class Running:
     # -- calling -------------------------------------------------------------------------------------------------------------------------
 
     def _answer(self, asks: list[Ask]) -> None:
-        self._wait(self.around.services.runtime.submit(self.around.services.dispatcher.answer, self.context, asks))
+        self.wait(self.around.services.runtime.submit(self.around.services.dispatcher.answer, self.context, asks))
         if self.around.settings.on_unknown == "fail" and self.context.meter.usage.unknown:
             raise CallFailed(
                 _unknown_text(self.context), kind="unknown", hint="SET on_unknown = 'null' gives NULL for them"
             )
 
-    def _wait(self, task: Task[Any]) -> Any:
+    def wait(self, task: Task[Any]) -> Any:
+        """The task's result; ``cancel`` ends the wait and the task."""
         self._task = task
         try:
             if self._cancelled.is_set():
@@ -244,9 +236,6 @@ class Running:
                 seconds=run.seconds,
             )
         )
-
-    def _note(self, text: str) -> None:
-        self.context.notes.append(text)
 
     def _traced(self, run: Callable[[], Fetched]) -> Result:
         error: str | None = None

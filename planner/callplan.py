@@ -56,6 +56,11 @@ class CallPlan:
                 found |= _controls(call)
         return frozenset(found - {number} - self.site(number).depends)
 
+    def on_demand(self, reason: str) -> CallPlan:
+        """The plan with all of its calls made inside DuckDB's one run."""
+        sites = tuple(attrs.evolve(s, demand=s.demand or reason) for s in self.sites)
+        return attrs.evolve(self, sites=sites, suspicious=False)
+
     def changed(self, tree: exp.Expression, rule: str) -> CallPlan:
         return attrs.evolve(self, tree=tree, rules=(*self.rules, rule))
 
