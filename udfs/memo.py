@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,7 +43,8 @@ CREATE TABLE IF NOT EXISTS memo (
 )
 """
 FOUND = ("text", "kind", "input_tokens", "output_tokens", "dollars", "stop", "created_at")  # in the order of MemoEntry
-COMMIT_TRIES = 20  # two engines of one process may write the same key at the same moment
+CONFLICT = re.compile(r"conflict|constraint|duplicate key", re.IGNORECASE)
+CONFLICT_PATIENCE_S = 30.0  # two engines of one process may write one key at one moment: one of them tries again
 
 
 @attrs.frozen
@@ -184,14 +186,7 @@ class Memo:
             return
         rows = entry_table(entries, self._clock())
         with self._writing, registered(self._writer, "kleene_memo_entries", rows):
-            for attempt in range(COMMIT_TRIES):
-                try:
-                    self._writer.execute(INSERT)
-                    return
-                except (duckdb.TransactionException, duckdb.ConstraintException):
-                    if attempt == COMMIT_TRIES - 1:
-                        raise
-                    time.sleep(random.uniform(0.0, 0.002 * (attempt + 1)))
+            retry_conflicts(lambda: self._writer.execute(INSERT))
 
     def stats(self) -> MemoStats:
         """Counts the entries and sums what they cost."""
@@ -386,6 +381,23 @@ def entry_table(entries: Sequence[MemoEntry], now: float) -> pa.Table:
             "created_at": pa.array(made, pa.timestamp("us")),
         }
     )
+
+
+def retry_conflicts(write: Callable[[], object], patience_s: float = CONFLICT_PATIENCE_S) -> None:
+    """Calls ``write``, a whole transaction, until it meets no other; after ``patience_s`` seconds its error is raised.
+
+    All other errors are raised at once: a full disk is a TransactionException too.
+    """
+    end, wait = time.monotonic() + patience_s, 0.002
+    while True:
+        try:
+            write()
+            return
+        except (duckdb.TransactionException, duckdb.ConstraintException) as error:
+            if time.monotonic() >= end or not CONFLICT.search(str(error)):
+                raise
+        time.sleep(random.uniform(0.0, wait))
+        wait = min(wait * 1.5, 0.1)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import attrs
 
 from kleene.store.schema import STATE
+from kleene.udfs.memo import retry_conflicts
 from kleene.udfs.text import clean
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ class State:
         values = [self._out(getattr(record, name), type_) for name, type_ in table.columns]
         holes = ", ".join("?" for _ in values)
         with self._lock:
-            self._cursor.execute(f"INSERT OR REPLACE INTO {table.name} VALUES ({holes})", values)
+            retry_conflicts(
+                lambda: self._cursor.execute(f"INSERT OR REPLACE INTO {table.name} VALUES ({holes})", values)
+            )
 
     def all(self, kind: type[R], /, **where: object) -> list[R]:
         """The records of a kind whose fields have the given values, the oldest first."""

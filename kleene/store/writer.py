@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from kleene.store.eventfile import ROTATE_BYTES, EventFile, events_path
 from kleene.store.folder import make_private
 from kleene.store.mapping import Batch, hide_texts
 from kleene.store.schema import TRACE, Table
-from kleene.udfs.memo import registered
+from kleene.udfs.memo import registered, retry_conflicts
 
 if TYPE_CHECKING:
     from kleene.store.store import Store
@@ -25,7 +24,7 @@ BOUND = 100_000  # events that may wait
 BATCH = 5_000  # events written together
 DELAY_S = 0.1  # how long an event waits for company
 PATIENCE_S = 10.0  # how long an emitter waits for a full queue before its event is counted as lost
-TRIES = 5  # of a batch, against commits of other writers
+CONFLICT_PATIENCE_S = 5.0  # two writers of one process may meet in one row
 
 
 class TraceWriter:
@@ -158,14 +157,7 @@ class TraceWriter:
             self._problem(f"the trace was not written: {str(error).splitlines()[0]}")
 
     def _insert(self, batch: Batch) -> None:
-        for attempt in range(TRIES):
-            try:
-                self._insert_once(batch)
-                break
-            except (duckdb.TransactionException, duckdb.ConstraintException):
-                if attempt == TRIES - 1:
-                    raise
-                time.sleep(0.005 * (attempt + 1))
+        retry_conflicts(lambda: self._insert_once(batch), CONFLICT_PATIENCE_S)
         if self._path is not None:
             make_private(self._path)
 

@@ -122,7 +122,7 @@ def test_trace_and_memo_are_written_by_sixteen_threads_at_once(store: Store) -> 
 
     def work(n: int) -> None:
         try:
-            for i in range(20):
+            for i in range(5):
                 writers[n % 2](CallStarted(at=1.0, call=f"{i}", statement="1", site=None, alias="a", model="m"))
                 memos[n % 2].commit([MemoEntry("r", "s", f"{i}", "yes")])
                 writers[n % 2](attrs.evolve(CALL, call=f"{i}"))
@@ -138,8 +138,8 @@ def test_trace_and_memo_are_written_by_sixteen_threads_at_once(store: Store) -> 
         writer.close()
         assert (writer.problems, writer.lost) == ((), 0)
     assert errors == []
-    assert rows(store, "SELECT count(*), count(finished_at) FROM trace_calls") == [(20, 20)]
-    assert memos[0].stats().entries == 20
+    assert rows(store, "SELECT count(*), count(finished_at) FROM trace_calls") == [(5, 5)]
+    assert memos[0].stats().entries == 5
 
 
 def test_a_batch_that_cannot_be_written_is_reported_once_and_tried_again(store: Store) -> None:
