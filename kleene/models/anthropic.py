@@ -129,7 +129,7 @@ class Anthropic(HttpProvider):
         return MessageFold(on_text)
 
     def _wire(self, schema: str) -> WireSchema | None:
-        return for_openai(schema) if self.degrade.structured == "tool" else for_anthropic(schema)
+        return self.wire(schema, for_openai if self.degrade.structured == "tool" else for_anthropic)
 
 
 class MessageFold:
@@ -186,7 +186,7 @@ def _endpoint(
     token = checked_key(auth_token if given else os.environ.get("ANTHROPIC_AUTH_TOKEN"), "the Anthropic token")
     if key is None and token is None and url == BASE_URL:
         raise NoModel(f"anthropic:{model} needs a key", hint="set ANTHROPIC_API_KEY, or run kleene setup")
-    headers = {"content-type": "application/json", "user-agent": "kleene", "anthropic-version": VERSION}
+    headers = {"anthropic-version": VERSION}
     if key is not None:
         headers["x-api-key"] = key
     elif token is not None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import attrs
 import httpx
@@ -21,8 +22,11 @@ import trio
 from kleene.models.failures import Origin, from_status, from_transport, malformed, timed_out
 from kleene.planner.errors import ConfigError
 from kleene.udfs.jsontext import clean
+from kleene.udfs.protocols import ProviderError
 
+Take: TypeAlias = Callable[[Mapping[str, str], bytes], None]
 MAX_REPLY_BYTES = 64 * 2**20
+ERROR_BYTES = 65536
 CONNECT_TIMEOUT_S = 30.0
 USER_AGENT = "kleene"
 
@@ -51,26 +55,23 @@ class Endpoint:
     connections: int = 64
     max_reply_bytes: int = MAX_REPLY_BYTES
     _clients: dict[trio.lowlevel.TrioToken, _Clients] = attrs.field(factory=dict, init=False, repr=False)
+    _urls: dict[str, httpx.URL] = attrs.field(factory=dict, init=False, repr=False)
     _tls: ssl.SSLContext | None = attrs.field(default=None, init=False, repr=False)
 
-    async def post(self, path: str, body: Mapping[str, Any], timeout_s: float) -> HttpReply:
-        """Send one request and read the whole reply. Raises ``ProviderError`` on anything but a complete reply of status 200 to 299."""
-        async with self._exchange(path, body, timeout_s) as response:
-            data = await self._read(response, response.status_code < 300)
-            if response.status_code >= 300:
-                raise from_status(self.origin, response.status_code, response.headers, data)
-            return HttpReply(response.headers, data)
+    async def request(
+        self, path: str, body: Mapping[str, Any], timeout_s: float, take: Take | None = None
+    ) -> HttpReply:
+        """Send one request and read the whole reply. ``take`` gets the body's bytes as they arrive, in place of ``HttpReply.body``.
 
-    @asynccontextmanager
-    async def stream(
-        self, path: str, body: Mapping[str, Any], timeout_s: float
-    ) -> AsyncIterator[tuple[Mapping[str, str], AsyncIterator[bytes]]]:
-        """Send one request and hand over the reply's bytes as they arrive. Errors as in ``post``; the time limit covers the whole reply."""
-        async with self._exchange(path, body, timeout_s) as response:
-            if response.status_code >= 300:
-                data = await self._read(response, False)
-                raise from_status(self.origin, response.status_code, response.headers, data)
-            yield response.headers, self._chunks(response)
+        Raises ``ProviderError`` on anything but a complete reply of status 200 to 299. The time limit covers the whole reply.
+        """
+        content = clean(json.dumps(body, ensure_ascii=False)).encode()
+        with trio.move_on_after(timeout_s):
+            try:
+                return await self._exchange(path, content, take)
+            except httpx.HTTPError as error:
+                raise from_transport(self.origin, error) from None
+        raise timed_out(self.origin, timeout_s)
 
     async def aclose(self) -> None:
         """Close this loop's idle connections."""
@@ -79,29 +80,7 @@ class Endpoint:
             for client in clients.idle if clients else ():
                 await client.aclose()
 
-    @asynccontextmanager
-    async def _exchange(self, path: str, body: Mapping[str, Any], timeout_s: float) -> AsyncIterator[httpx.Response]:
-        content = clean(json.dumps(body, ensure_ascii=False)).encode()
-        with trio.move_on_after(timeout_s) as scope:
-            try:
-                async with self._client() as client:
-                    request = client.build_request(
-                        "POST", self.base_url + path, content=content, headers=dict(self.headers)
-                    )
-                    response = await client.send(request, stream=True)
-                    try:
-                        yield response
-                    finally:
-                        with trio.CancelScope(shield=True):
-                            await response.aclose()
-                return
-            except httpx.HTTPError as error:
-                raise from_transport(self.origin, error) from None
-        if scope.cancelled_caught:
-            raise timed_out(self.origin, timeout_s)
-
-    @asynccontextmanager
-    async def _client(self) -> AsyncIterator[httpx.AsyncClient]:
+    async def _exchange(self, path: str, content: bytes, take: Take | None) -> HttpReply:
         token = trio.lowlevel.current_trio_token()
         clients = self._clients.get(token)
         if clients is None:
@@ -109,43 +88,110 @@ class Endpoint:
         async with clients.gate:
             client = clients.idle.pop() if clients.idle else self._new_client()
             try:
-                yield client
+                response = await client.send(
+                    client.build_request("POST", self._url(path), content=content), stream=True
+                )
+                try:
+                    return await self._reply(response, take)
+                finally:
+                    if not response.is_closed:
+                        with trio.CancelScope(shield=True):
+                            await response.aclose()
             finally:
                 clients.idle.append(client)
 
+    async def _reply(self, response: httpx.Response, take: Take | None) -> HttpReply:
+        """Read a response to its end, or no further than its limit."""
+        good = response.status_code < 300
+        body = _Body(self, response, self.max_reply_bytes if good else ERROR_BYTES, take if good else None)
+        chunks = response.aiter_raw()
+        async for chunk in chunks:
+            try:
+                body.feed(chunk)
+            except Exception:
+                await _abandon(chunks)
+                raise
+        body.finish()
+        return HttpReply(response.headers, b"".join(body.parts))
+
+    def _url(self, path: str) -> httpx.URL:
+        url = self._urls.get(path)
+        if url is None:
+            url = self._urls[path] = httpx.URL(self.base_url + path)
+        return url
+
     def _new_client(self) -> httpx.AsyncClient:
         if self._tls is None:
-            self._tls = httpx.create_ssl_context()
+            # Loading the authorities takes 25 ms: not for plain HTTP, unless a proxy may be spoken to over TLS.
+            tls = self.base_url.startswith("https:") or bool(getproxies())
+            self._tls = httpx.create_ssl_context() if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        headers = {
+            "content-type": "application/json",
+            "user-agent": USER_AGENT,
+            "accept-encoding": "gzip, deflate",
+            **self.headers,
+        }
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=30)
         return httpx.AsyncClient(
-            verify=self._tls, limits=limits, timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
+            headers=headers, verify=self._tls, limits=limits, timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
         )
 
-    async def _read(self, response: httpx.Response, whole: bool) -> bytes:
-        """All bytes of a reply; of an error reply at most 64 KiB."""
-        parts: list[bytes] = []
-        size = 0
-        async for chunk in response.aiter_bytes():
-            parts.append(chunk)
-            size += len(chunk)
-            if not whole and size > 65536:
-                break
-            if size > self.max_reply_bytes:
-                raise self._too_large()
-        return b"".join(parts)
 
-    async def _chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in response.aiter_bytes():
-            size += len(chunk)
-            if size > self.max_reply_bytes:
-                raise self._too_large()
-            yield chunk
+class _Body:
+    """The bytes of one response: unpacked, counted against a limit, kept or handed on. Errors are the response's own."""
 
-    def _too_large(self) -> Exception:
-        error = malformed(self.origin, f"it is larger than {self.max_reply_bytes // 2**20} MiB")
+    def __init__(self, endpoint: Endpoint, response: httpx.Response, limit: int, take: Take | None) -> None:
+        self.parts: list[bytes] = []
+        self._origin = endpoint.origin
+        self._response = response
+        self._limit = limit
+        self._take = take
+        self._size = 0
+        packing = response.headers.get("content-encoding", "identity").strip().lower()
+        self._packed = packing in ("gzip", "x-gzip", "deflate")
+        if not self._packed and packing not in ("", "identity"):
+            raise malformed(self._origin, f"its encoding is {packing}")
+        self._unpacker = zlib.decompressobj(wbits=47) if self._packed else None  # 47: gzip or zlib, as the data says
+
+    def feed(self, chunk: bytes) -> None:
+        if self._unpacker is not None:
+            try:
+                # One byte beyond the limit is enough to know: the rest of a decompression bomb stays packed.
+                chunk = self._unpacker.decompress(chunk, self._limit - self._size + 1)
+            except zlib.error as error:
+                raise malformed(self._origin, f"its compression is broken ({error})") from None
+        self._size += len(chunk)
+        if self._size > self._limit:
+            raise self._too_large()
+        if self._take is not None:
+            self._take(self._response.headers, chunk)
+        elif chunk:
+            self.parts.append(chunk)
+
+    def finish(self) -> None:
+        """Raises ``ProviderError`` where the response is an error, or its packed data was cut short."""
+        if self._response.status_code >= 300:
+            raise self._error()
+        if self._unpacker is not None and self._size and not self._unpacker.eof:
+            raise malformed(self._origin, "its compression is broken (cut short)")
+
+    def _too_large(self) -> ProviderError:
+        if self._response.status_code >= 300:
+            return self._error()
+        error = malformed(self._origin, f"it is larger than {self._limit // 2**20} MiB")
         error.retryable = False
         return error
+
+    def _error(self) -> ProviderError:
+        return from_status(self._origin, self._response.status_code, self._response.headers, b"".join(self.parts))
+
+
+async def _abandon(chunks: AsyncIterator[bytes]) -> None:
+    """Leave a response half read. Its generators, each inside the next, end in order only by an error from their innermost wait."""
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        async for _ in chunks:
+            pass
 
 
 def json_of(origin: Origin, reply: HttpReply) -> Any:
@@ -176,7 +222,7 @@ def checked_url(url: str, setting: str) -> str:
     url = url.strip().rstrip("/")
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         httpx.URL(url)
     except (ValueError, httpx.InvalidURL):
         usable = False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import attrs
 
@@ -16,6 +16,8 @@ from kleene.models.sse import SseEvent, SseParser
 from kleene.planner.specs import Price
 from kleene.udfs.jsontext import clean
 from kleene.udfs.protocols import Message, ProviderError, Reply, Request
+
+W = TypeVar("W")
 
 
 class Fold(Protocol):
@@ -57,6 +59,7 @@ class HttpProvider:
         self.free = False
         self.extra = dict(extra or {})
         self.degrade = Degrade()
+        self._wires: dict[tuple[str, Any], Any] = {}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={self.endpoint!r})"
@@ -87,7 +90,7 @@ class HttpProvider:
             body["model"] = request.model
         try:
             if on_text is None:
-                reply = await self.connection.post(self.path, body, request.options.timeout)
+                reply = await self.connection.request(self.path, body, request.options.timeout)
                 return self._whole(request, reply.headers, json_of(self.connection.origin, reply))
             return await self._streamed(request, body, on_text)
         except ProviderError as error:
@@ -108,36 +111,29 @@ class HttpProvider:
         return attrs.evolve(reply, text=clean(reply.text))
 
     async def _streamed(self, request: Request, body: dict[str, Any], on_text: OnText) -> Reply:
-        origin = self.connection.origin
-        fold = self.fold(on_text)
-        async with self.connection.stream(self.path, {**body, **self.streaming()}, request.options.timeout) as (
-            headers,
-            chunks,
-        ):
-            if "json" in headers.get("content-type", ""):
-                data = b"".join([chunk async for chunk in chunks])
-                reply = self._whole(request, headers, json_of(origin, HttpReply(headers, data)))
-                on_text(reply.text)
-                return reply
-            async for event in _events(chunks):
-                if event.data == "[DONE]":
-                    continue
-                value = _json(event.data)
-                error = from_body(origin, headers, value)
-                if error is not None:
-                    error.billed = True
-                    raise error
-                try:
-                    fold.take(value, event.event)
-                except (KeyError, IndexError, TypeError, AttributeError, ValueError):
-                    raise self.malformed(value) from None
-        if not fold.complete:
-            raise ProviderError(
-                "network",
-                f"{origin.provider} ({origin.model}): the stream ended before the reply was complete",
-                retryable=True,
+        stream = _Stream(self, on_text)
+        reply = await self.connection.request(
+            self.path, {**body, **self.streaming()}, request.options.timeout, stream.take
+        )
+        if stream.unstreamed is not None:
+            whole = self._whole(
+                request,
+                reply.headers,
+                json_of(self.connection.origin, HttpReply(reply.headers, b"".join(stream.unstreamed))),
             )
-        return self._whole(request, headers, fold.whole())
+            on_text(whole.text)
+            return whole
+        return self._whole(request, reply.headers, stream.whole(reply.headers))
+
+    def wire(self, schema: str, form: Callable[[str], W]) -> W:
+        """The schema in this wire's form, made once for the requests of a statement."""
+        key = (schema, form)
+        if key not in self._wires:
+            if len(self._wires) >= 64:
+                self._wires.clear()
+            self._wires[key] = form(schema)
+        found: W = self._wires[key]
+        return found
 
     def streaming(self) -> dict[str, Any]:
         """What is added to the body of a streamed request."""
@@ -159,13 +155,45 @@ class HttpProvider:
         return error
 
 
-async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[SseEvent]:
-    parser = SseParser()
-    async for chunk in chunks:
-        for event in parser.feed(chunk):
-            yield event
-    for event in parser.close():
-        yield event
+class _Stream:
+    """A streamed reply as its bytes come: events into the wire's fold. ``unstreamed`` gathers the bytes of a server that does not stream."""
+
+    def __init__(self, provider: HttpProvider, on_text: OnText) -> None:
+        self.unstreamed: list[bytes] | None = None
+        self._provider = provider
+        self._fold = provider.fold(on_text)
+        self._parser = SseParser()
+
+    def take(self, headers: Mapping[str, str], data: bytes) -> None:
+        if "json" in headers.get("content-type", ""):
+            self.unstreamed = [] if self.unstreamed is None else self.unstreamed
+            self.unstreamed.append(data)
+            return
+        for event in self._parser.feed(data):
+            self._event(headers, event)
+
+    def whole(self, headers: Mapping[str, str]) -> Any:
+        """The JSON of the whole reply. Raises ``ProviderError`` where the stream ended before it said so."""
+        for event in self._parser.close():
+            self._event(headers, event)
+        if not self._fold.complete:
+            origin = self._provider.connection.origin
+            message = f"{origin.provider} ({origin.model}): the stream ended before the reply was complete"
+            raise ProviderError("network", message, retryable=True)
+        return self._fold.whole()
+
+    def _event(self, headers: Mapping[str, str], event: SseEvent) -> None:
+        if event.data == "[DONE]":
+            return
+        value = _json(event.data)
+        error = from_body(self._provider.connection.origin, headers, value)
+        if error is not None:
+            error.billed = True
+            raise error
+        try:
+            self._fold.take(value, event.event)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+            raise self._provider.malformed(value) from None
 
 
 def _json(text: str) -> Any:

@@ -82,7 +82,7 @@ class OpenAI(HttpProvider):
         if calls and request.schema is not None:
             text = calls[0]["function"]["arguments"]
         if request.schema is not None and self.degrade.structured != "text":
-            text = for_openai(request.schema).unwrap(text)
+            text = self.wire(request.schema, for_openai).unwrap(text)
         usage = value.get("usage")
         asked, said = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
         cached = min(count(usage, "prompt_tokens_details", "cached_tokens"), asked)
@@ -175,7 +175,7 @@ def structured_messages(provider: HttpProvider, request: Request) -> tuple[WireS
         return None, request.messages
     if provider.degrade.structured == "text":
         return None, with_line(request.messages, instruction_of(request.schema))
-    return for_openai(request.schema), request.messages
+    return provider.wire(request.schema, for_openai), request.messages
 
 
 def openai_effort(effort: str) -> str:

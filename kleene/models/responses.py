@@ -80,7 +80,7 @@ class Responses(HttpProvider):
         stop = "refusal" if refused else _stop(value)
         text = "".join(refused or said)
         if request.schema is not None and self.degrade.structured != "text" and not refused:
-            text = for_openai(request.schema).unwrap(text if arguments is None else arguments)
+            text = self.wire(request.schema, for_openai).unwrap(text if arguments is None else arguments)
         usage = value.get("usage")
         asked, answered = count(usage, "input_tokens"), count(usage, "output_tokens")
         cached = min(count(usage, "input_tokens_details", "cached_tokens"), asked)
