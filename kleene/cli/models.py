@@ -39,7 +39,7 @@ def table_of(handler: Handler) -> Table:
     for alias in handler.known_aliases() or ("worker",):
         for rank, route in enumerate(routes_of(handler, alias), 1):
             price = route.price
-            as_of = price.as_of if price else "free" if route.free else "unpriced"
+            as_of = (price.as_of or "given") if price else "free" if route.free else "unpriced"
             rates = (price.input, price.output) if price else (None, None)
             rows.append((alias, rank, route.provider, route.model, route.endpoint, *rates, as_of))
     arrow = {"VARCHAR": pyarrow.string(), "BIGINT": pyarrow.int64(), "DOUBLE": pyarrow.float64()}

@@ -123,9 +123,9 @@ class Done:
     err: str
 
 
-def invoke(*argv: str, engine: Engine | None = None, stdin: str = "", tty: bool = False) -> Done:
-    """Run the program in this process on streams of its own; ``tty`` makes all three terminals."""
+def invoke(*argv: str, engine: Engine | None = None, real: bool = False, stdin: str = "", tty: bool = False) -> Done:
+    """Run the program in this process on streams of its own; ``tty`` makes all three terminals, ``real`` takes no double."""
     out, err = Stream(tty=tty), Stream(tty=tty)
     terminal = Terminal(Stream(stdin, tty=tty), out, err, environ={"TERM": "dumb", "NO_COLOR": "1"})
-    code = main(list(argv), terminal=terminal, connect=(engine or Engine()).connect)
+    code = main(list(argv), terminal=terminal, connect=None if real else (engine or Engine()).connect)
     return Done(int(code), out.getvalue(), err.getvalue())

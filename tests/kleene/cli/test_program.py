@@ -11,16 +11,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kleene.store import Store
-from tests.kleene.cli.doubles import Done
+from tests.kleene.cli.doubles import Done, invoke
 
 MODEL = """\
 import time
 
 import kleene
+from kleene.planner.specs import Price
 
 
 def answer(request):
@@ -37,7 +39,7 @@ def solve(request):
     return "```sql\\nFINAL(SELECT 42 AS answer)\\n```"
 
 
-dear = kleene.FunctionModel(answer, name="dear")
+dear = kleene.FunctionModel(answer, name="dear", price=Price(10_000.0, 10_000.0))
 waiting = kleene.FunctionModel(slow, name="slow", threads=True)
 """
 
@@ -60,52 +62,57 @@ def start(folder: Path, *argv: str, **more: object) -> subprocess.Popen[str]:
     )
 
 
-def kleene(folder: Path, *argv: str) -> Done:
-    with start(folder, *argv) as process:
-        out, err = process.communicate(timeout=60)
-        return Done(process.returncode, out, err)
+def kleene(folder: Path, *argv: str, **more: Any) -> Done:
+    """The same in this process, which is quicker to start."""
+    at = (
+        "--workspace",
+        str(folder),
+        *(("--model-script", f"{folder}/m.py:{more.pop('model')}") if "model" in more else ()),
+    )
+    return invoke(*argv, *at, real=True, **more)
 
 
 def test_a_statement_is_answered_and_then_remembered(folder: Path) -> None:
-    argv = ("sql", "SELECT llm('world') AS greeting", "--model-script", "m.py:answer")
-    assert kleene(folder, *argv) == Done(0, '{"greeting":"hello, world"}\n', "")
-    assert kleene(folder, *argv) == Done(0, '{"greeting":"hello, world"}\n', "")
+    statement = "SELECT llm('world') AS greeting"
+    assert kleene(folder, "sql", statement, model="answer") == Done(0, '{"greeting":"hello, world"}\n', "")
+    assert kleene(folder, "sql", statement, model="answer") == Done(0, '{"greeting":"hello, world"}\n', "")
     calls = kleene(folder, "trace", "SELECT memo_hit FROM trace_calls ORDER BY started_at", "--format", "csv")
     assert calls.out == "memo_hit\nfalse\ntrue\n"
 
 
 def test_a_task_is_answered(folder: Path) -> None:
-    done = kleene(folder, "run", "What is six times seven?", "--model-script", "m.py:solve")
+    done = kleene(folder, "run", "What is six times seven?", model="solve")
     assert (done.code, done.out) == (0, '{"answer":42}\n'), done.err
     runs = json.loads(kleene(folder, "runs").out)
     assert (runs["outcome"], runs["task"]) == ("final", "What is six times seven?")
 
 
-def test_no_model_exits_4(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_model_exits_4(folder: Path) -> None:
     done = kleene(folder, "sql", "SELECT llm('world')")
     assert (done.code, done.out) == (4, "")
     assert done.err.startswith("error: no model is configured")
 
 
 def test_out_of_budget_exits_3(folder: Path) -> None:
-    done = kleene(
-        folder,
-        "sql",
-        "SELECT llm(x) FROM (VALUES ('a'), ('b')) AS t(x)",
-        "--model-script",
-        "m.py:answer",
-        "--budget-calls",
-        "1",
-    )
+    two = "SELECT llm(x) FROM (VALUES ('a'), ('b')) AS t(x)"
+    done = kleene(folder, "sql", two, "--budget-calls", "1", model="answer")
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith("error: ") and "calls" in done.err
 
 
+def test_a_dear_statement_asks_first(folder: Path) -> None:
+    done = kleene(folder, "sql", "SELECT llm('world')", model="dear")
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith("error: this statement may cost $")
+    done = kleene(folder, "sql", "SET confirm.dollars = 1000; SELECT llm('world') AS greeting", model="dear")
+    assert (done.code, done.out) == (0, '{"greeting":"hello, world"}\n'), done.err
+
+
 def test_a_locked_store_exits_5(folder: Path) -> None:
-    with Store.open(folder / ".kleene" / "run.duckdb"):
-        done = kleene(folder, "sql", "SELECT 1")
-    assert (done.code, done.out) == (5, "")
-    assert done.err.startswith("error: ") and "--lock-wait" in done.err
+    with Store.open(folder / ".kleene" / "run.duckdb"), start(folder, "sql", "SELECT 1") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (5, "")
+    assert err.startswith("error: ") and "--lock-wait" in err
 
 
 def test_an_error_of_duckdbs_exits_1_with_its_words(folder: Path) -> None:
@@ -116,11 +123,12 @@ def test_an_error_of_duckdbs_exits_1_with_its_words(folder: Path) -> None:
 
 def test_a_recording_is_replayed_without_the_model(folder: Path) -> None:
     statement = "SELECT llm('world') AS greeting"
+    recording = str(folder / "r.jsonl")
     recorded = kleene(
-        folder, "sql", statement, "--model-script", "m.py:answer", "--record", "r.jsonl", "--store", "a.duckdb"
+        folder, "sql", statement, "--record", recording, "--store", str(folder / "a.duckdb"), model="answer"
     )
     assert recorded == Done(0, '{"greeting":"hello, world"}\n', "")
-    assert kleene(folder, "sql", statement, "--replay", "r.jsonl", "--store", "b.duckdb") == recorded
+    assert kleene(folder, "sql", statement, "--replay", recording, "--store", str(folder / "b.duckdb")) == recorded
 
 
 def test_a_closed_pipe_is_not_an_error(folder: Path) -> None:
