@@ -128,7 +128,7 @@ def readiness(node: exp.Expression) -> exp.Expression | None:
         below = _all([readiness(a) for a in node.expressions])
         here = Ready(this=node.args["this"], expressions=[a.copy() for a in node.expressions])
         return here if below is None else case_when(below, here)
-    if isinstance(node, exp.Query | exp.AggFunc | exp.Window | exp.Lambda | exp.Comprehension | exp.Exists):
+    if isinstance(node, exp.Query | exp.AggFunc | exp.Filter | exp.Window | exp.Lambda | exp.Comprehension | exp.Exists):
         raise NotReadable
     if isinstance(node, exp.In) and node.args.get("query") is not None:
         raise NotReadable

@@ -16,6 +16,8 @@ UDF before a computed predicate (5,000 calls where 500 rows pass), but a CASE br
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
@@ -35,18 +37,26 @@ from kleene.planner.dialect import function_name
 from kleene.planner.strict import NotReadable, monotone, readiness, strict
 from kleene.planner.volatile import copyable
 
+STRUCTURE = (
+    exp.Order,
+    exp.Ordered,
+    exp.Distinct,
+    exp.WithinGroup,
+    exp.WindowSpec,
+    exp.IgnoreNulls,
+    exp.RespectNulls,
+    exp.PropertyEQ,
+    exp.Kwarg,
+    exp.Lambda,
+)
 MAX_CALL_OPERANDS = 6  # beyond, the text of readiness among call operands would grow quadratically
 
 
 def guard(plan: CallPlan, context: PlanContext) -> CallPlan:
     tree = plan.tree.copy()
     root = exp.Tuple(expressions=[tree])
-    for block in [tree, *tree.find_all(exp.Select, exp.Update, exp.Delete)]:
+    for block in list(tree.find_all(exp.Select, exp.Update, exp.Delete)):
         _block(block)
-    for filtered in list(tree.find_all(exp.Filter)):
-        where = filtered.expression
-        if isinstance(where, exp.Where) and has_call(where):
-            where.set("this", _filter(where.this))
     tree = root.expressions[0]
     tree.pop()
     return plan if tree == plan.tree else plan.changed(tree, "guard")
@@ -131,11 +141,20 @@ def value_of(node: exp.Expression) -> exp.Expression:
         return _case(exp.Case(ifs=[exp.If(this=condition, true=yes)], default=no))
     if isinstance(node, exp.Coalesce):
         return _coalesce(node)
-    copy = node.copy()
-    inside = strictly if isinstance(node, exp.AggFunc) else value_of
+    return _inside(node.copy(), strictly if isinstance(node, exp.AggFunc) else value_of)
+
+
+def _inside(copy: exp.Expression, guarded: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+    """Guard the values below a node in place; what only gives them structure (ORDER BY in an aggregate, FILTER, OVER) stays as it is."""
     for child in list(copy.iter_expressions()):
-        if has_call(child):
-            child.replace(inside(child))
+        if not has_call(child):
+            continue
+        if isinstance(child, exp.Where):
+            child.set("this", _filter(child.this))
+        elif isinstance(child, STRUCTURE):
+            _inside(child, guarded)
+        else:
+            child.replace(guarded(child))
     return copy
 
 
