@@ -384,5 +384,5 @@ class Books(RuleBasedStateMachine):
         assert all(ledger.reserved == BudgetLimits(calls=0, tokens=0, dollars=0.0) for ledger in self.all)
 
 
-Books.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Books.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 TestBooks = Books.TestCase

@@ -68,24 +68,21 @@ def test_what_was_remembered_is_there_the_next_time(path: Path) -> None:
         assert 0 in store.memo().lookup("r", "s", ["p"])
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM read_text('/etc/hostname')",
-        "COPY memo TO '/tmp/kleene-test.csv'",
-        "ATTACH '/tmp/kleene-test.duckdb'",
-        "SET enable_external_access = true",
-        "SET memory_limit = '1GB'",
-        "SELECT * FROM local_frame",
-        "INSTALL httpfs",
-    ],
-)
 @pytest.mark.parametrize("where", ["file", "memory"])
-def test_the_instance_is_locked(path: Path, where: str, sql: str) -> None:
+def test_the_instance_is_locked(path: Path, where: str) -> None:
     local_frame = pa.table({"a": [1]})
     with Store.open(path if where == "file" else ":memory:") as store, store.cursor() as cursor:
-        with pytest.raises(duckdb.Error):
-            cursor.execute(sql)
+        for sql in (
+            "SELECT * FROM read_text('/etc/hostname')",
+            "COPY memo TO '/tmp/kleene-test.csv'",
+            "ATTACH '/tmp/kleene-test.duckdb'",
+            "SET enable_external_access = true",
+            "SET memory_limit = '1GB'",
+            "SELECT * FROM local_frame",
+            "INSTALL httpfs",
+        ):
+            with pytest.raises(duckdb.Error):
+                cursor.execute(sql)
     del local_frame
 
 
