@@ -278,13 +278,25 @@ def _alias(path: Path, name: str, table: Any) -> AliasConfig:
     for key in table:
         _known(path, where, key, ("candidates", "options", *_OPTIONS))
     found = table.get("candidates")
-    candidates = tuple(_candidate(path, where, c) for c in (found if isinstance(found, list) else [found]))
+    candidates = tuple(_candidate(path, where, c) for c in (found if isinstance(found, list) and found else [found]))
     options = {**{k: table[k] for k in _OPTIONS if k in table}, **table.get("options", {})}
     for key in options:
         _known(path, f"{where} options", key, _OPTIONS)
     if options.get("effort") is not None and options["effort"] not in EFFORTS:
         raise ConfigError(f"{path}: {where} effort is {options['effort']!r}", hint=f"one of {', '.join(EFFORTS)}")
+    _check_numbers(f"{path}: {where}", options)
     return AliasConfig(candidates, AliasOptions(**options))
+
+
+def _check_numbers(where: str, options: Mapping[str, Any]) -> None:
+    concurrency = options.get("concurrency", 1)
+    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
+        raise ConfigError(f"{where} concurrency is {concurrency!r}, not a whole number of 1 or more")
+    temperature = options.get("temperature", 0)
+    if not isinstance(temperature, int | float) or isinstance(temperature, bool):
+        raise ConfigError(f"{where} temperature is {temperature!r}, not a number")
+    if not isinstance(options.get("cache_prefix", True), bool):
+        raise ConfigError(f"{where} cache_prefix is {options['cache_prefix']!r}, not true or false")
 
 
 def _candidate(path: Path, where: str, candidate: Any) -> str:

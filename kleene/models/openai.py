@@ -163,9 +163,7 @@ def openai_endpoint(provider: str, model: str, base_url: str | None, api_key: st
             f"{provider}:{model} needs a key",
             hint="set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own, or run kleene setup",
         )
-    headers = {"content-type": "application/json", "user-agent": "kleene"} | (
-        {"authorization": f"Bearer {key}"} if key else {}
-    )
+    headers = {"authorization": f"Bearer {key}"} if key else {}
     return Endpoint(url, Origin(provider, model, (key,) if key else ()), headers, connections)
 
 

@@ -182,4 +182,15 @@ def _parsed(path: str, number: int, line: str, *, last: bool) -> dict[str, Any] 
         raise ConfigError(f"{path}, line {number}: not JSON", hint="the file was edited or cut; record again") from None
     if not isinstance(value, dict):
         raise ConfigError(f"{path}, line {number}: not an object", hint="the file was edited; record again")
+    if number > 1 and not _is_line(value):
+        raise ConfigError(f"{path}, line {number}: not a recorded request", hint="the file was edited; record again")
     return value
+
+
+def _is_line(value: dict[str, Any]) -> bool:
+    """Whether a line has what is read from it: a model's, or a request's with its reply or failure."""
+    if "route" in value:
+        return isinstance(value.get("alias"), str) and isinstance(value["route"], dict)
+    said = value.get("reply", value.get("error"))
+    fields = (("key", str), ("nth", int), ("alias", str), ("messages", list))
+    return isinstance(said, dict) and all(isinstance(value.get(name), kind) for name, kind in fields)

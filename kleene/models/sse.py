@@ -23,27 +23,33 @@ class SseParser:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._text = ""
+        self._pending: list[str] = []  # pieces of a line that has not ended
+        self._held = False  # a CR at the end may be half of a CRLF: it waits for what follows
         self._event = ""
         self._data: list[str] = []
         self._first = True
 
     def feed(self, data: bytes) -> list[SseEvent]:
-        text = self._text + self._decoder.decode(data)
-        if self._first and text:
+        text = self._decoder.decode(data)
+        if not text:
+            return []
+        if self._first:
             text = text.removeprefix("\ufeff")
             self._first = False
-        # A CR at the end may be half of a CRLF: it waits for what follows.
-        held = text.endswith("\r")
-        lines = (text[:-1] if held else text).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        self._text = lines.pop() + ("\r" if held else "")
+        text = "\r" + text if self._held else text
+        self._held = text.endswith("\r")
+        text = text[:-1] if self._held else text
+        if "\n" not in text and "\r" not in text:
+            self._pending.append(text)
+            return []
+        lines = _lines("".join(self._pending) + text)
+        self._pending = [lines.pop()]
         return [event for line in lines if (event := self._line(line)) is not None]
 
     def close(self) -> list[SseEvent]:
-        rest = self._text + self._decoder.decode(b"", final=True)
-        self._text = ""
-        events = [self._line(line) for line in [*rest.replace("\r\n", "\n").replace("\r", "\n").split("\n"), ""]]
-        return [event for event in events if event is not None]
+        rest = "".join(self._pending) + ("\n" if self._held else "") + self._decoder.decode(b"", final=True)
+        self._pending, self._held = [], False
+        return [event for line in [*_lines(rest), ""] if (event := self._line(line)) is not None]
 
     def _line(self, line: str) -> SseEvent | None:
         if line == "":
@@ -57,3 +63,7 @@ class SseParser:
         elif field == "event":
             self._event = value
         return None
+
+
+def _lines(text: str) -> list[str]:
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
