@@ -21,7 +21,7 @@ offsets in the text that was parsed; a function's ``meta["close"]`` is its closi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, cast
 
 from sqlglot import exp
@@ -312,6 +312,22 @@ class _Parser(OwnGrammar):
         found = self.expression(exp.StrPosition(this=self._parse_bitwise(), substr=needle))
         found.meta["text"] = "position"
         return found
+
+    def _parse_table(
+        self,
+        schema: bool = False,
+        joins: bool = False,
+        alias_tokens: Collection[TokenType] | None = None,
+        parse_bracket: bool = False,
+        is_db_reference: bool = False,
+        parse_partition: bool = False,
+        consume_pipe: bool = False,
+    ) -> exp.Expr | None:
+        if self._curr and self._curr.token_type == TokenType.SHOW:
+            self.raise_error("SHOW inside a query is not read")
+        return super()._parse_table(
+            schema, joins, alias_tokens, parse_bracket, is_db_reference, parse_partition, consume_pipe
+        )
 
     def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> exp.Interval | None:
         index = self._index
