@@ -51,27 +51,57 @@ class Connection:
 
     def __init__(self, con: duckdb.DuckDBPyConnection):
         self.con = con
+        self._kept = False
         self._probe = pa.table({"a": pa.array([], pa.int64())})
 
     # -- running -----------------------------------------------------------------------------------------------------------------------
 
     def check_free(self) -> None:
         """Raise ``BusyConnection`` when the user's last ``execute`` has rows that were not fetched; running anything would lose them."""
+        if not self._has_unfinished_result():
+            self._drop_kept()
+            return
+        # DuckDB tells "not finished", not "rows remain": after execute(...).fetchone() of one row nothing remains. Look, and put back.
+        row = self.con.fetchone()
+        if row is None:
+            return
+        self._put_back([row, *self.con.fetchall()])
+        raise BusyConnection(
+            "the connection has a result that was not fetched",
+            hint="fetch it first (con.fetchall()), or run on a cursor: kleene.attach(con.cursor())",
+        )
+
+    def _has_unfinished_result(self) -> bool:
         try:
             self.con.register("kleene_probe", self._probe)
         except duckdb.Error as error:
-            if type(error).__name__ == "ResourceInUseException":
-                raise BusyConnection(
-                    "the connection has a result that was not fetched",
-                    hint="fetch it first (con.fetchall()), or run on a cursor: kleene.attach(con.cursor())",
-                ) from None
             if "closed" in str(error).lower():
                 raise KleeneError(
                     "the connection is closed", hint="connect again and attach to the new connection"
                 ) from None
-            return  # an aborted transaction, for example: the statement itself will say so
+            return type(error).__name__ == "ResourceInUseException"  # else an aborted transaction: the statement will say so
         with suppress(duckdb.Error):
             self.con.unregister("kleene_probe")
+        return False
+
+    def _put_back(self, rows: list[tuple[Any, ...]]) -> None:
+        """Make the connection's pending result these rows again: names, types and order as they were."""
+        described = [(str(d[0]), str(d[1])) for d in self.con.description]
+        columns = ", ".join(f"c{i} {kind}" for i, (_, kind) in enumerate(described))
+        holes = ", ".join("?" for _ in described)
+        self.con.execute(f"CREATE OR REPLACE TEMP TABLE kleene_pending (n BIGINT, {columns})")
+        self.con.executemany(
+            f"INSERT INTO kleene_pending VALUES (?, {holes})", [(n, *row) for n, row in enumerate(rows)]
+        )
+        items = ", ".join(f'c{i} AS "{name.replace(chr(34), chr(34) * 2)}"' for i, (name, _) in enumerate(described))
+        self._kept = True
+        self.con.execute(f"SELECT {items} FROM kleene_pending ORDER BY n")
+
+    def _drop_kept(self) -> None:
+        if self._kept:
+            self._kept = False
+            with suppress(duckdb.Error):
+                self.con.execute("DROP TABLE IF EXISTS temp.main.kleene_pending")
 
     def fetch(self, sql: str, params: Params = None, *, query: bool = False) -> Fetched:
         """Run one statement and read all of its rows. ``query``: the text is a SELECT or another query, so that its rows may be read as
@@ -129,20 +159,13 @@ class Connection:
 
     # -- transactions --------------------------------------------------------------------------------------------------------------------
 
-    def begin(self) -> bool:
-        """Begin a transaction; False where the user's own is open."""
-        try:
-            self.con.begin()
-        except duckdb.TransactionException:
-            return False
-        return True
-
     def in_autocommit(self) -> bool:
-        """No transaction of the user's is open."""
-        if not self.begin():
-            return False
-        self.rollback()
-        return True
+        """No transaction of the user's is open. (Trying to begin one would abort theirs: two queries in one transaction share an id.)"""
+        first, second = (self.rows("SELECT txid_current()") for _ in range(2))
+        return first != second
+
+    def begin(self) -> None:
+        self.con.begin()
 
     def commit(self) -> None:
         self.con.commit()

@@ -175,7 +175,7 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, l
     """The notes of one run by site, whether it was stopped at ``measure_ms``, and why nothing could be counted."""
     around = running.around
     connection = around.connection
-    own = connection.begin()
+    own = connection.in_autocommit()
     if plan.kind == "write" and not own:
         return {}, False, "not counted inside your transaction"
     call_sites = [CallSite(s.spec, s.volatility, SiteAnswers(name=f"{running.number}:{s.number}")) for s in plan.sites]
@@ -192,6 +192,8 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, l
 
     watchdog = threading.Thread(target=stop, daemon=True) if own else None
     try:
+        if own:
+            connection.begin()
         if watchdog is not None:
             watchdog.start()
         connection.fetch(text, params, query=plan.kind == "query")
