@@ -13,10 +13,27 @@ from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
 from kleene.planner.calls import Call, Ready
-from kleene.planner.dialect import CallSQL
-from kleene.planner.volatile import any_volatile
+from kleene.planner.dialect import CallSQL, function_name
+from kleene.planner.strict import STRICT_NAMES
 
 NAME = "kleene_constants"
+LITERAL = (
+    exp.Literal,
+    exp.Boolean,
+    exp.Null,
+    exp.Placeholder,
+    exp.Parameter,
+    exp.Cast,
+    exp.TryCast,
+    exp.DataType,
+    exp.DataTypeParam,
+    exp.DPipe,
+    exp.Paren,
+    exp.Neg,
+    exp.Binary,
+    exp.Coalesce,
+    exp.Identifier,
+)
 
 
 def constants(plan: CallPlan, context: PlanContext) -> CallPlan:
@@ -49,9 +66,12 @@ def constants(plan: CallPlan, context: PlanContext) -> CallPlan:
 
 
 def _constant(call: exp.Expression) -> bool:
-    """All arguments are made of literals and parameters alone."""
-    reads = (exp.Column, exp.Query, Call, Ready)
-    return bool(call.expressions) and all(a.find(*reads) is None and not any_volatile(a) for a in call.expressions)
+    """All arguments are made of literals, parameters and row-wise operations on them alone: an aggregate of literals depends on rows."""
+    return bool(call.expressions) and all(_literal(node) for a in call.expressions for node in a.walk())
+
+
+def _literal(node: exp.Expression) -> bool:
+    return isinstance(node, LITERAL) or function_name(node) in STRICT_NAMES
 
 
 def _foldable(call: exp.Expression) -> bool:

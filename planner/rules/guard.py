@@ -34,6 +34,7 @@ from kleene.planner.calls import (
     unparen,
 )
 from kleene.planner.dialect import function_name
+from kleene.planner.groups import hide, show
 from kleene.planner.strict import NotReadable, monotone, readiness, strict
 from kleene.planner.volatile import copyable
 
@@ -55,8 +56,12 @@ MAX_CALL_OPERANDS = 6  # beyond, the text of readiness among call operands would
 def guard(plan: CallPlan, context: PlanContext) -> CallPlan:
     tree = plan.tree.copy()
     root = exp.Tuple(expressions=[tree])
+    hidden: list[exp.Expression] = []
     for block in list(tree.find_all(exp.Select, exp.Update, exp.Delete)):
+        if isinstance(block, exp.Select):
+            hide(block, hidden)
         _block(block)
+    show(root, [strictly(e) for e in hidden])
     tree = root.expressions[0]
     tree.pop()
     return plan if tree == plan.tree else plan.changed(tree, "guard")
@@ -100,6 +105,10 @@ def _item(node: exp.Expression) -> None:
 
 def strictly(node: exp.Expression) -> exp.Expression:
     """The expression with its calls guarded, NULL as a whole until all that it needs is answered."""
+    if function_name(node) == "unnest":  # only the root of a select item may be one: what it unnests is guarded
+        copy = node.copy()
+        copy.expressions[0].replace(strictly(copy.expressions[0]))
+        return copy
     value = value_of(node)
     return value if strict(node) else _when_ready(node, value)
 

@@ -38,8 +38,11 @@ def stage(plan: CallPlan, context: PlanContext) -> CallPlan:
 
 def _stage_block(select: exp.Select, context: PlanContext) -> bool:
     parts = conjuncts(select.args["where"].this)
-    pure = [p for p in parts if not has_call(p)]
-    calls = [p for p in parts if has_call(p)]
+    calls = [p for p in parts if has_call(p) and p.find(exp.Column) is not None]
+    # A call of constants is one row's worth: it stays with the pure conjuncts, which guard it (rule guard) better than a projection does.
+    pure = [p for p in parts if p not in calls]
+    if not calls:
+        raise Opaque
     joined = len(items_of(select)) > 1
     if not pure and not joined and len(calls) == 1:
         return False  # nothing below could drop a row
