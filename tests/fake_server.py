@@ -52,6 +52,8 @@ class Ask:
         messages = self.body.get("messages") or self.body.get("input") or []
         if isinstance(messages, str):
             return messages
+        if messages and isinstance(messages[0], str):
+            return "\n".join(messages)
         return next((text_of(m["content"]) for m in reversed(messages) if m["role"] == "user"), "")
 
     @property

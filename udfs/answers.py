@@ -37,22 +37,33 @@ class Unknown:
     detail: str
 
 
+Convert: TypeAlias = Callable[[str, bool], "Answered | Unknown"]
+
+
 def schema_for(answer: AnswerType, items: int | None = None) -> str | None:
-    """The JSON schema (as text) to ask a model for, or None for free text and for JSON without a schema.
+    """The JSON schema (as text) to ask a model for, or None for free text. JSON without a schema of its caller's is ``{}``: any value.
 
     ``items`` bounds a ``list``. Raises ``PlanError`` on a schema or type that cannot be read.
     """
-    return AnswerReader.of(answer, items).schema
+    if answer.kind == "text":
+        return None
+    if answer.kind in _SCHEMAS:
+        return _SCHEMAS[answer.kind]
+    if answer.kind == "list":
+        return dump_schema(list_schema(items))
+    if answer.kind == "typed":
+        return dump_schema(closed({"answer": parse_type(answer.sql).schema()}))
+    return ANY_JSON if answer.schema is None else dump_schema(read_schema(answer.schema))
 
 
 def instruction_for(answer: AnswerType, items: int | None = None) -> str:
-    """The line to append to a prompt for a model without structured output; empty for text."""
-    return AnswerReader.of(answer, items).instruction
+    """The line under a prompt for a model without structured output; empty for text. Providers add it where they need it."""
+    return instruction_of(schema_for(answer, items))
 
 
 def read(answer: AnswerType, reply: Reply, items: int | None = None) -> Answered | Unknown:
-    """Read a reply. Where many replies of one type are read, make one ``AnswerReader`` and call its ``read``."""
-    return AnswerReader.of(answer, items).read(reply)
+    """Read a reply. Where many replies of a ``typed`` or ``json`` answer are read, one ``AnswerReader`` spares reading its type again."""
+    return _read(_converter(answer, items), reply)
 
 
 def repair_message(answer: AnswerType, reply: Reply, unknown: Unknown, items: int | None = None) -> str:
@@ -62,10 +73,9 @@ def repair_message(answer: AnswerType, reply: Reply, unknown: Unknown, items: in
 
 def instruction_of(schema: str | None) -> str:
     """The line that asks for a schema in words; the same that ``instruction_for`` gives for the answer the schema was made for."""
-    known = {dump_schema(_ANSWERS[kind]): _WORDS[kind] for kind in _ANSWERS}
     if schema is None:
         return ""
-    return known.get(schema, f"Reply with JSON only, valid against this JSON schema: {schema}")
+    return _LINES.get(schema) or f"Reply with JSON only, valid against this JSON schema: {schema}"
 
 
 @attrs.frozen
@@ -76,52 +86,47 @@ class AnswerReader:
     items: int | None
     schema: str | None
     instruction: str
-    _convert: Callable[[str, bool], Answered | Unknown]
+    _convert: Convert
 
     @classmethod
     def of(cls, answer: AnswerType, items: int | None = None) -> AnswerReader:
         """Prepare. Raises ``PlanError`` on a schema or type that cannot be read."""
-        kind = answer.kind
-        if kind == "text":
-            return cls(answer, items, None, "", _text)
-        if kind in _ANSWERS:
-            integers = INTEGERS[answer.sql.upper()] if answer.sql.upper() in INTEGERS else INTEGERS["BIGINT"]
-            converters = {
-                "bool": _bool,
-                "bigint": _integer_reader(answer.sql, integers),
-                "double": _double,
-                "score": _score,
-            }
-            return cls(answer, items, dump_schema(_ANSWERS[kind]), _WORDS[kind], converters[kind])
-        if kind == "list":
-            schema = dump_schema(list_schema(items))
-            return cls(answer, items, schema, instruction_of(schema), _list_reader(items))
-        if kind == "typed":
-            duck = parse_type(answer.sql)
-            schema = dump_schema(closed({"answer": duck.schema()}))
-            return cls(answer, items, schema, instruction_of(schema), _typed_reader(duck))
-        if answer.schema is None:
-            return cls(answer, items, None, "Reply with JSON only.", _json_reader(None))
-        asked = read_schema(answer.schema)
-        schema = dump_schema(asked)
-        return cls(answer, items, schema, instruction_of(schema), _json_reader(asked))
+        schema = schema_for(answer, items)
+        return cls(answer, items, schema, instruction_of(schema), _converter(answer, items))
 
     def read(self, reply: Reply) -> Answered | Unknown:
         """A refusal is refused whatever it says, no text is empty, a cut reply counts only where it is a complete JSON value."""
-        if reply.stop == "refusal":
-            return Unknown(
-                "refused",
-                "the model declined: " + _cut(reply.text) if reply.text.strip() else "the model declined this request",
-            )
-        cut = reply.stop == "length"
-        if not reply.text.strip():
-            return Unknown("truncated", _CUT) if cut else Unknown("empty", "the reply is empty")
-        return self._convert(clean(reply.text), cut)
+        return _read(self._convert, reply)
 
     def repair_message(self, unknown: Unknown) -> str:
         """One sentence on what was wrong, then what to reply with."""
         ask = self.instruction or "Reply with the answer only."
         return f"Your reply could not be used: {unknown.detail}. {ask}"
+
+
+def _converter(answer: AnswerType, items: int | None) -> Convert:
+    kind = answer.kind
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind == "bigint":
+        return _integer_reader(answer.sql, INTEGERS.get(answer.sql.upper(), INTEGERS["BIGINT"]))
+    if kind == "list":
+        return _list_reader(items)
+    if kind == "typed":
+        return _typed_reader(parse_type(answer.sql))
+    return _json_reader(None if answer.schema is None else read_schema(answer.schema))
+
+
+def _read(convert: Convert, reply: Reply) -> Answered | Unknown:
+    if reply.stop == "refusal":
+        return Unknown(
+            "refused",
+            "the model declined: " + _cut(reply.text) if reply.text.strip() else "the model declined this request",
+        )
+    cut = reply.stop == "length"
+    if not reply.text.strip():
+        return Unknown("truncated", _CUT) if cut else Unknown("empty", "the reply is empty")
+    return convert(clean(reply.text), cut)
 
 
 def dump_schema(schema: dict[str, Any]) -> str:
@@ -134,17 +139,22 @@ def list_schema(items: int | None) -> dict[str, Any]:
     return closed({"items": inner if items is None else {**inner, "maxItems": items}})
 
 
-_ANSWERS: dict[str, dict[str, Any]] = {
-    "bool": closed({"answer": {"type": "boolean"}}),
-    "bigint": closed({"answer": {"type": "integer"}}),
-    "double": closed({"answer": {"type": "number"}}),
-    "score": closed({"answer": {"type": "number", "minimum": 0, "maximum": 1}}),
+ANY_JSON = "{}"
+_SCHEMAS = {
+    kind: dump_schema(closed({"answer": schema}))
+    for kind, schema in {
+        "bool": {"type": "boolean"},
+        "bigint": {"type": "integer"},
+        "double": {"type": "number"},
+        "score": {"type": "number", "minimum": 0, "maximum": 1},
+    }.items()
 }
-_WORDS = {
-    "bool": 'Reply with JSON only: {"answer": true} or {"answer": false}',
-    "bigint": 'Reply with JSON only: {"answer": n}, n an integer',
-    "double": 'Reply with JSON only: {"answer": x}, x a number',
-    "score": 'Reply with JSON only: {"answer": x}, x a number from 0 to 1',
+_LINES = {
+    _SCHEMAS["bool"]: 'Reply with JSON only: {"answer": true} or {"answer": false}',
+    _SCHEMAS["bigint"]: 'Reply with JSON only: {"answer": n}, n an integer',
+    _SCHEMAS["double"]: 'Reply with JSON only: {"answer": x}, x a number',
+    _SCHEMAS["score"]: 'Reply with JSON only: {"answer": x}, x a number from 0 to 1',
+    ANY_JSON: "Reply with JSON only.",
 }
 _CUT = "the reply was cut at max_tokens"
 _BOOLS = {"true": True, "yes": True, "false": False, "no": False}
@@ -218,7 +228,7 @@ def _number(text: str, cut: bool, expected: str) -> Number | Unknown:
     )
 
 
-def _integer_reader(sql: str, bounds: tuple[int, int]) -> Callable[[str, bool], Answered | Unknown]:
+def _integer_reader(sql: str, bounds: tuple[int, int]) -> Convert:
     low, high = max(bounds[0], -(2**63)), min(bounds[1], 2**63 - 1)
 
     def convert(text: str, cut: bool) -> Answered | Unknown:
@@ -259,7 +269,7 @@ def _score(text: str, cut: bool) -> Answered | Unknown:
     return answered
 
 
-def _json_reader(schema: dict[str, Any] | None) -> Callable[[str, bool], Answered | Unknown]:
+def _json_reader(schema: dict[str, Any] | None) -> Convert:
     def convert(text: str, cut: bool) -> Answered | Unknown:
         """Accepts one JSON value, a fence around it apart, that satisfies the schema. Written compactly, its contents unchanged."""
         try:
@@ -274,7 +284,7 @@ def _json_reader(schema: dict[str, Any] | None) -> Callable[[str, bool], Answere
     return convert
 
 
-def _typed_reader(duck: DuckType) -> Callable[[str, bool], Answered | Unknown]:
+def _typed_reader(duck: DuckType) -> Convert:
     def convert(text: str, cut: bool) -> Answered | Unknown:
         """Accepts ``{"answer": value}``; a bare value too: JSON for nested types, text for the others."""
         value = _json(text, cut) if duck.nested or duck.name == "JSON" else _scalar(text, cut)
@@ -310,7 +320,7 @@ def _checked(duck: DuckType, value: Json) -> Json:
     return duck.check(value)
 
 
-def _list_reader(items: int | None) -> Callable[[str, bool], Answered | Unknown]:
+def _list_reader(items: int | None) -> Convert:
     def convert(text: str, cut: bool) -> Answered | Unknown:
         """Accepts ``{"items": [...]}``, a bare array, or lines: all with bullets or numbers, or all without. More than n: the first n."""
         body = unfence(text)
@@ -342,3 +352,6 @@ def _lines(body: str, cut: bool) -> list[str] | Unknown:
     if marked and len(marked) < len(lines):
         return Unknown("unreadable", "only some of the lines are list items")
     return [m[1] for m in marked] if marked else lines
+
+
+_PLAIN: dict[str, Convert] = {"text": _text, "bool": _bool, "double": _double, "score": _score}

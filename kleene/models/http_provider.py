@@ -86,8 +86,6 @@ class HttpProvider:
     async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Send one request on trio; no retry. With ``on_text`` the reply is streamed. Raises ``ProviderError``; cancellation closes the connection."""
         body = {**self.body(request), **self.extra}
-        if request.model:
-            body["model"] = request.model
         try:
             if on_text is None:
                 reply = await self.connection.request(self.path, body, request.options.timeout)

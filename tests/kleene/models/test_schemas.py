@@ -85,3 +85,13 @@ def test_struct_and_list_types_are_native_everywhere_and_maps_in_words() -> None
         schema = schema_for(AnswerType("typed", sql)) or ""
         assert (for_anthropic(schema) is not None) is native
         assert for_openai(schema).strict is native
+
+
+def test_any_json_is_wrapped_for_openai_and_in_words_for_anthropic() -> None:
+    found = for_openai("{}")
+    assert (found.schema["properties"], found.strict, found.unwrap('{"answer": [1.50]}')) == (
+        {"answer": {}},
+        False,
+        "[1.50]",
+    )
+    assert for_anthropic("{}") is None
