@@ -42,7 +42,7 @@ def attach(
 
     The connection keeps its settings, transaction and objects; what Kleene adds (functions named ``kleene_*`` and the temporary macros
     ``llm``, ``llm_bool``, ...) goes away with ``close``. ``store`` is the file that holds memo and trace (``":memory:"`` for none).
-    ``models`` is described in ``kleene.models.build_handler``; ``budget`` bounds all statements together. Raises ``StoreLocked``,
+    ``models`` is described in ``kleene.models.build_handler`` (a ``CallHandler`` of your own is taken as it is); ``budget`` bounds all statements together. Raises ``StoreLocked``,
     ``ConfigError`` and ``BusyConnection``.
     """
     return _open(
@@ -107,7 +107,11 @@ def _open(
     if tools or approve is not None:
         raise ConfigError("tools and approve are not available in this version", hint="leave them out")
     config = load_config(workspace) if config is None else config
-    handler = build_handler(models, config, record=record, replay=replay, replay_strict=replay_strict)
+    handler = (
+        models
+        if hasattr(models, "route") and hasattr(models, "send")
+        else build_handler(models, config, record=record, replay=replay, replay_strict=replay_strict)
+    )
     services = Services.open(store, handler, concurrency=concurrency, on_event=on_event, lock_wait_s=lock_wait)
     try:
         ledger = Ledger(budget or BudgetLimits())

@@ -188,10 +188,12 @@ class Connection:
         values = self.rows("SELECT " + ", ".join(f"({CLOCKS[n]})::VARCHAR, typeof({CLOCKS[n]})" for n in names))[0]
         return {name: (values[2 * i], values[2 * i + 1]) for i, name in enumerate(names)}
 
-    def table_names(self) -> set[str]:
-        """Lower-case names of all tables and views that an unqualified name may mean."""
+    def table_names(self, schema: str | None = None) -> set[str]:
+        """Lower-case names of all tables and views, or of those in one schema."""
+        where = "" if schema is None else "WHERE schema_name = $1"
         found = self.rows(
-            "SELECT lower(table_name) FROM duckdb_tables() UNION ALL SELECT lower(view_name) FROM duckdb_views()"
+            f"SELECT lower(table_name) FROM duckdb_tables() {where} UNION ALL SELECT lower(view_name) FROM duckdb_views() {where}",
+            [schema] if schema is not None else None,
         )
         return {r[0] for r in found}
 

@@ -56,12 +56,15 @@ STORE_TABLES = frozenset(
         "calibrations",
     ]
 )
+SESSION_TABLES = frozenset({"trace_statements", "trace_calls"})
+"""What a model's session may read of the store: its own rows of these."""
 
 
 class Engine:
     """Runs CallSQL on a connection. One statement runs at a time: calls from several threads wait for each other.
 
-    ``trust``: ``host`` for a person's own statements, ``model`` for SQL that a model wrote.
+    ``trust``: ``host`` for a person's own statements, ``model`` for SQL that a model wrote. ``schema`` is the schema that holds a
+    session's tables; it sees no others.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Engine:
         state: State | None = None,
         trust: str = "host",
         session: str | None = None,
+        schema: str | None = None,
         workspace: str | Path = ".",
         owns_connection: bool = False,
         owns_services: bool = True,
@@ -84,6 +88,7 @@ class Engine:
         self.state = State() if state is None else state
         self.trust = trust
         self.session = session
+        self.schema = schema
         self.workspace = Path(workspace)
         self.notes: list[str] = []
         self._owns_connection = owns_connection
@@ -148,7 +153,7 @@ class Engine:
                 raise statement.unreadable
             return self._pure(statement, statement.text, params, frame)
         if self.trust == "model":
-            self._check_policy(tree, statement)
+            self._check_policy(statement)
         own = run_own(statement, self.state, self.ledger, trust=self.trust)
         if own is not None:
             self._after_own(tree)
@@ -301,15 +306,15 @@ class Engine:
         with self._tables(plan.tree, frame), self._run_as(statement) as running:
             return self.connection.in_worker(lambda: explain(running, plan, params), running.cancel)
 
-    def _check_policy(self, tree: exp.Expr, statement: Statement) -> None:
-        from kleene.planner import policy
+    def _check_policy(self, statement: Statement) -> None:
+        from kleene.planner.policy import check_model
 
-        names = self.connection.table_names()
-        policy.check_model(
-            tree,
+        own = self.connection.table_names(self.schema)
+        check_model(
+            statement,
             functions=frozenset(self.state.catalog.functions),
-            tables=lambda name: name.lower() in names or name.lower() in STORE_TABLES,
-            statement=statement,
+            tables=lambda name: name.lower() in own or name.lower() in SESSION_TABLES,
+            writable=lambda name: name.lower() not in SESSION_TABLES,
         )
 
     def _after_own(self, tree: exp.Expr) -> None:
@@ -330,9 +335,10 @@ class Engine:
         found: dict[str, Any] = {}
         if wanted and self.trust == "host":
             found = frames.find(wanted, frame)
-        stored = {n for n in wanted if n.lower() in STORE_TABLES}
+        readable = STORE_TABLES if self.trust == "host" else SESSION_TABLES
+        stored = {n for n in wanted if n.lower() in readable}
         if found or stored:
-            known = self.connection.table_names()
+            known = self.connection.table_names(self.schema)
             found = {n: v for n, v in found.items() if n.lower() not in known}
             for name in stored:
                 if name.lower() not in known and name not in found:
@@ -341,11 +347,14 @@ class Engine:
             yield
 
     def store_table(self, name: str) -> Any:
-        """A table of the store as Arrow, all events up to now included."""
+        """A table of the store as Arrow, all events up to now included. A session sees its own rows only."""
         self.services.trace.flush()
         cursor = self.services.store.cursor()
         try:
-            return cursor.sql(f'SELECT * FROM main."{name.lower()}"').to_arrow_table()
+            if self.trust == "host":
+                return cursor.sql(f'SELECT * FROM main."{name.lower()}"').to_arrow_table()
+            query = f'SELECT * FROM main."{name.lower()}" WHERE session = $1'
+            return cursor.sql(query, params=[self.session]).to_arrow_table()
         finally:
             cursor.close()
 

@@ -84,6 +84,7 @@ def run_task(
             state=State(settings=engine.state.settings, catalog=engine.state.catalog),
             trust="model",
             session=run_id,
+            schema=schema,
             workspace=engine.workspace,
             owns_services=False,
         )
@@ -264,6 +265,8 @@ class SessionWorld:
 
     def ask(self, request: Request) -> Reply:
         engine = self._engine
+        options = attrs.evolve(request.options, timeout=engine.state.settings.timeout)
+        request = attrs.evolve(request, options=options)
         task = engine.services.runtime.submit(
             engine.services.dispatcher.ask_turn, request, engine.ledger, engine.session
         )

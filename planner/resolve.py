@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
+import sqlglot
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Site
@@ -15,7 +16,7 @@ from kleene.planner.errors import PlanError, did_you_mean
 from kleene.planner.settings import Settings
 from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec, Volatility
 from kleene.planner.statements import Statement, span_of
-from kleene.planner.volatile import is_suspicious, is_volatile
+from kleene.planner.volatile import has_effect, is_suspicious, is_volatile
 
 MAX_EXPANSIONS = 64
 WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
@@ -64,7 +65,7 @@ def _inline_sql_functions(tree: exp.Expression, catalog: Catalog, statement: Sta
         spec = catalog.function(str(node.this))
         assert spec is not None and spec.text is not None
         arguments = _arguments(node, spec, statement)
-        body = _substitute(CallSQL.parse(spec.text), spec, arguments)
+        body = _substitute(sqlglot.parse_one(spec.text, read=CallSQL), spec, arguments)
         parent = node.parent
         if isinstance(parent, exp.Table | exp.Lateral) and parent.this is node:
             alias = parent.args.get("alias") or exp.TableAlias(this=exp.to_identifier(spec.name))
@@ -414,7 +415,7 @@ def _changes_between_runs(tree: exp.Expression) -> str | None:
         outermost = [e for e in tree.expressions if not has_call(e)]
     harmless = {id(n) for e in outermost for n in e.walk()}
     for node in tree.walk():
-        if is_volatile(node) and id(node) not in harmless:
+        if is_volatile(node) and (id(node) not in harmless or has_effect(node)):
             name = node.sql(CallSQL) if not isinstance(node, exp.TableSample) else "a sample"
             return f"{name.lower()} changes from run to run"
     return None

@@ -46,6 +46,7 @@ VOLATILE = frozenset(
         "getvariable",
     ]
 )
+EFFECTS = frozenset("nextval setseed write_log".split())
 # Aggregates whose value depends on the order in which rows arrive, unless they are given an ORDER BY.
 ORDER_SENSITIVE = frozenset(
     [
@@ -107,6 +108,11 @@ def is_volatile(node: exp.Expression) -> bool:
     if name == "age" and len(list(node.iter_expressions())) == 1:
         return True
     return name in VOLATILE
+
+
+def has_effect(node: exp.Expression) -> bool:
+    """Evaluating this node changes something: a statement that holds it must run exactly once."""
+    return function_name(node) in EFFECTS
 
 
 def any_volatile(node: exp.Expression | None) -> bool:
