@@ -63,6 +63,17 @@ _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 _QUOTED = frozenset({*OwnGrammar.TEXT_TOKENS, TokenType.IDENTIFIER, TokenType.HEX_STRING, TokenType.NUMBER})
 _UNREAD = frozenset({TokenType.NATIONAL_STRING, TokenType.UNICODE_STRING, TokenType.BIT_STRING, TokenType.INTRODUCER})
+_AFTER_ARROW = frozenset(
+    {
+        *DuckDBParser.RANGE_PARSERS,
+        *DuckDBParser.EQUALITY,
+        *DuckDBParser.COMPARISON,
+        *DuckDBParser.CONJUNCTION,
+        *DuckDBParser.DISJUNCTION,
+        *DuckDBParser.BITWISE,
+        *(TokenType.DPIPE, TokenType.NOT, TokenType.COLLATE),
+    }
+)
 _NO_KEYWORDS = frozenset({"CALL", "EXPLAIN", "PREPARE", "VACUUM", "OPTIMIZE", "RESET", "DIV", "XOR"})
 _PLAIN_WORDS: tuple[type[exp.Func], ...] = (
     exp.CurrentDate,
@@ -153,8 +164,36 @@ def _placeholder(parser: DuckDBParser) -> exp.Expr:
     return parser.expression(exp.Placeholder(), token=parser._prev)
 
 
-def _arrow(klass: type[exp.Expr]) -> Callable[[DuckDBParser, exp.Expr, exp.Expr], exp.Expr]:
-    return lambda parser, this, path: parser.expression(klass(this=this, expression=path))
+def _parameter(parser: DuckDBParser) -> exp.Expr | None:
+    if parser._prev.text != "$":
+        # @x is the absolute value in DuckDB
+        parser.raise_error(f"the operator {parser._prev.text} is not read", parser._prev)
+    start = parser._prev
+    read = cast(Callable[[DuckDBParser], exp.Expr | None], DuckDBParser.PLACEHOLDER_PARSERS[TokenType.PARAMETER])
+    found = read(parser)
+    if found is not None:
+        found.update_positions(start)
+        found.meta["close"] = parser._prev.end
+    return found
+
+
+def _arrow(parser: DuckDBParser, this: exp.Expr, path: exp.Expr) -> exp.Expr:
+    if parser._curr and parser._curr.token_type in _AFTER_ARROW:
+        # j -> 'a' = 1 is j -> ('a' = 1) there
+        parser.raise_error("in DuckDB -> takes all that follows it: write (x -> path) in parentheses")
+    return parser.expression(exp.JSONExtract(this=this, expression=path))
+
+
+def _text_arrow(parser: DuckDBParser, this: exp.Expr, path: exp.Expr) -> exp.Expr:
+    if parser._curr and parser._curr.token_type in (TokenType.AMP, TokenType.PIPE, *_shifts(parser)):
+        parser.raise_error("write (x ->> path) in parentheses before this operator")
+    return parser.expression(exp.JSONExtractScalar(this=this, expression=path))
+
+
+def _shifts(parser: DuckDBParser) -> tuple[TokenType, ...]:
+    """``<`` or ``>``, where the next two tokens are a shift."""
+    kind = parser._curr.token_type
+    return (kind,) if kind in (TokenType.LT, TokenType.GT) and parser._next.token_type == kind else ()
 
 
 def _aggregate(name: str) -> Callable[[list[exp.Expr]], exp.Expr]:
@@ -196,8 +235,12 @@ class _Parser(OwnGrammar):
     }
     TYPE_LITERAL_PARSERS: ClassVar[dict[Any, Any]] = {}
     JSON_OPERATORS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
-        TokenType.ARROW: _arrow(exp.JSONExtract),
-        TokenType.DARROW: _arrow(exp.JSONExtractScalar),
+        TokenType.ARROW: _arrow,
+        TokenType.DARROW: _text_arrow,
+    }
+    # x -> y is no lambda any more in DuckDB 2: it is JSON's arrow, also as an argument
+    LAMBDAS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
+        k: v for k, v in DuckDBParser.LAMBDAS.items() if k != TokenType.ARROW
     }
     EXPONENT: ClassVar[dict[TokenType, type[exp.Expr]]] = {TokenType.CARET: Caret, TokenType.DSTAR: Power}
     UNARY_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
@@ -215,7 +258,7 @@ class _Parser(OwnGrammar):
     }
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Callable[..., Any]]] = {
         TokenType.PLACEHOLDER: _placeholder,
-        TokenType.PARAMETER: DuckDBParser.PLACEHOLDER_PARSERS[TokenType.PARAMETER],
+        TokenType.PARAMETER: _parameter,
     }
 
     def _parse_primary(self) -> exp.Expr | None:
@@ -354,6 +397,12 @@ class _Parser(OwnGrammar):
         ]:
             ordered.meta["nulls_last"] = True
         return ordered
+
+    def _parse_limit_options(self) -> exp.LimitOptions | None:
+        options = super()._parse_limit_options()
+        if options and options.args.get("with_ties"):
+            self.raise_error("DuckDB has no WITH TIES")
+        return options
 
     def _negate_range(self, this: exp.Expr | None = None) -> exp.Expr | None:
         negated = super()._negate_range(this)
