@@ -95,7 +95,7 @@ class Anthropic(HttpProvider):
             body["output_config"] = config
         if thinks:
             body["thinking"] = {"type": "adaptive"}
-        elif options.temperature is not None:
+        elif options.temperature is not None and self.degrade.temperature:
             body["temperature"] = options.temperature
         return body
 

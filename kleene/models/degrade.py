@@ -6,6 +6,8 @@ import re
 
 import attrs
 
+from kleene.udfs.protocols import Request
+
 STRUCTURED = ("schema", "tool", "text")
 _TOOLS = re.compile(r"tool", re.I)
 _SCHEMA = re.compile(
@@ -13,6 +15,7 @@ _SCHEMA = re.compile(
 )
 _EFFORT = re.compile(r"reasoning|effort|thinking", re.I)
 _MAX_TOKENS = re.compile(r"max_completion_tokens|max_tokens", re.I)
+_TEMPERATURE = re.compile(r"temperature", re.I)
 _SEED = re.compile(r"\bseed\b", re.I)
 
 
@@ -23,17 +26,22 @@ class Degrade:
     structured: str = "schema"
     effort: bool = True
     seed: bool = True
+    temperature: bool = True
     swap_max_tokens: bool = False
 
-    def learn(self, refusal: str, *, had_schema: bool, had_effort: bool, had_seed: bool) -> bool:
+    def learn(self, refusal: str, request: Request) -> bool:
         """Take a 400's text in. True: something was given up, so that asking again can help. Gives each thing up once."""
-        if had_schema and self.structured == "schema" and _SCHEMA.search(refusal):
+        options = request.options
+        schema = request.schema is not None
+        if schema and self.structured == "schema" and _SCHEMA.search(refusal):
             self.structured = "tool"
-        elif had_schema and self.structured == "tool" and _TOOLS.search(refusal):
+        elif schema and self.structured == "tool" and _TOOLS.search(refusal):
             self.structured = "text"
-        elif had_effort and self.effort and _EFFORT.search(refusal):
+        elif options.effort is not None and self.effort and _EFFORT.search(refusal):
             self.effort = False
-        elif had_seed and self.seed and _SEED.search(refusal):
+        elif options.temperature is not None and self.temperature and _TEMPERATURE.search(refusal):
+            self.temperature = False
+        elif options.seed is not None and self.seed and _SEED.search(refusal):
             self.seed = False
         elif (
             not self.swap_max_tokens
@@ -58,4 +66,6 @@ class Degrade:
             found.append("no reasoning effort")
         if not self.seed:
             found.append("no seed")
+        if not self.temperature:
+            found.append("no temperature")
         return tuple(found)

@@ -142,13 +142,7 @@ class HttpProvider:
         return malformed(self.connection.origin, text if len(text) <= 120 else text[:117] + "...")
 
     def _learned(self, request: Request, error: ProviderError) -> ProviderError:
-        options = request.options
-        if error.kind == "bad_request" and self.degrade.learn(
-            error.message,
-            had_schema=request.schema is not None,
-            had_effort=options.effort is not None,
-            had_seed=options.seed is not None,
-        ):
+        if error.kind == "bad_request" and self.degrade.learn(error.message, request):
             error.retryable = True
         return error
 

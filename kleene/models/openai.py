@@ -65,8 +65,8 @@ class OpenAI(HttpProvider):
         if structured is not None:
             body |= _asked(structured, self.degrade.structured)
         if options.effort is not None and self.degrade.effort:
-            body["reasoning_effort"] = openai_effort(options.effort)
-        if options.temperature is not None:
+            body["reasoning_effort"] = options.effort
+        if options.temperature is not None and self.degrade.temperature:
             body["temperature"] = options.temperature
         if options.seed is not None and self.degrade.seed:
             body["seed"] = options.seed
@@ -86,15 +86,16 @@ class OpenAI(HttpProvider):
         usage = value.get("usage")
         asked, said = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
         cached = min(count(usage, "prompt_tokens_details", "cached_tokens"), asked)
+        written = min(count(usage, "prompt_tokens_details", "cache_write_tokens"), asked - cached)
         known = reported(asked, said)
         return Reply(
             text if not refusal else content_text(refusal),
-            asked - cached if known else None,
+            asked - cached - written if known else None,
             said if known else None,
             cost(usage),
             stop,
             cached,
-            0,
+            written,
             value.get("model") if isinstance(value.get("model"), str) else None,
         )
 
@@ -174,10 +175,6 @@ def structured_messages(provider: HttpProvider, request: Request) -> tuple[WireS
     if provider.degrade.structured == "text":
         return None, with_line(request.messages, instruction_of(request.schema))
     return provider.wire(request.schema, for_openai), request.messages
-
-
-def openai_effort(effort: str) -> str:
-    return "high" if effort == "max" else effort
 
 
 def content_text(content: Any) -> str:

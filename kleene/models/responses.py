@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from kleene.models.http_provider import HttpProvider, cost, count, reported
-from kleene.models.openai import openai_effort, openai_endpoint, structured_messages
+from kleene.models.openai import openai_endpoint, structured_messages
 from kleene.models.provider import Capabilities, OnText
 from kleene.models.schemas import WireSchema, for_openai
 from kleene.planner.specs import Price
@@ -60,8 +60,8 @@ class Responses(HttpProvider):
         if structured is not None:
             body |= _asked(structured, self.degrade.structured)
         if options.effort is not None and self.degrade.effort:
-            body["reasoning"] = {"effort": openai_effort(options.effort)}
-        if options.temperature is not None:
+            body["reasoning"] = {"effort": options.effort}
+        if options.temperature is not None and self.degrade.temperature:
             body["temperature"] = options.temperature
         return body
 
@@ -84,16 +84,17 @@ class Responses(HttpProvider):
         usage = value.get("usage")
         asked, answered = count(usage, "input_tokens"), count(usage, "output_tokens")
         cached = min(count(usage, "input_tokens_details", "cached_tokens"), asked)
+        written = min(count(usage, "input_tokens_details", "cache_write_tokens"), asked - cached)
         known = reported(asked, answered)
         model = value.get("model")
         return Reply(
             text,
-            asked - cached if known else None,
+            asked - cached - written if known else None,
             answered if known else None,
             cost(usage),
             stop,
             cached,
-            0,
+            written,
             model if isinstance(model, str) else None,
         )
 

@@ -377,15 +377,19 @@ def test_max_tokens_is_swapped_once_when_a_server_wants_the_other_name() -> None
         assert send(model, ask()).text == "ok"
 
 
-def test_effort_is_left_out_once_a_server_refuses_it() -> None:
+def test_effort_temperature_and_seed_are_left_out_once_a_server_refuses_them() -> None:
     def rule(a: Any) -> Any:
-        return failure(400, "reasoning_effort is not supported") if "reasoning_effort" in a.body else "ok"
+        for name in ("reasoning_effort", "temperature", "seed"):
+            if name in a.body:
+                return failure(400, f"{name} is not supported")
+        return "ok"
 
     with FakeServer(rule) as server:
         model = provider("openai", server.url)
-        assert fail(model, ask(effort="low")).retryable
-        assert send(model, ask(effort="low")).text == "ok"
-        assert model.degrade.notes == ("no reasoning effort",)
+        request = ask(effort="low", temperature=0.5, seed=1)
+        assert [fail(model, request).retryable for _ in range(3)] == [True] * 3
+        assert send(model, request).text == "ok"
+        assert model.degrade.notes == ("no reasoning effort", "no seed", "no temperature")
 
 
 def test_a_refusal_to_do_without_is_not_retried_for_ever() -> None:
