@@ -6,9 +6,12 @@ from collections import Counter
 
 import attrs
 import duckdb
+import sqlglot
+from sqlglot import exp
 
+from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import KleeneError
-from tests.semantics.world import RULES, Seen, World, keyed
+from tests.semantics.world import RULES, TYPES, Seen, World, keyed
 
 
 @attrs.frozen
@@ -57,15 +60,21 @@ def compare(world: World, case: Case, *, rule: int = 0) -> Outcome:
         seen[name] = found
     if truth is None:
         return Outcome(error=True)
-    return _priced(seen)
+    return _priced(case, seen)
 
 
-def _priced(seen: dict[str, Seen]) -> Outcome:
+def _priced(case: Case, seen: dict[str, Seen]) -> Outcome:
     with_rules, without = seen["all rules"], seen["no rules"]
-    if with_rules.count() > without.count():
+    # Without the rule ``constants`` DuckDB folds the one missing answer and plans the rest away, which saves others by luck.
+    if not _has_constant_call(case.sql) and with_rules.count() > without.count():
         more = sorted(set(with_rules.calls) - set(without.calls))
         raise Difference(f"{with_rules.count()} calls with rules, {without.count()} without: {more[:4]}")
     return Outcome(with_rules.count(), without.count())
+
+
+def _has_constant_call(sql: str) -> bool:
+    tree = sqlglot.parse_one(sql, read=CallSQL)
+    return any(n.name in TYPES and not n.find(exp.Column) for n in tree.find_all(exp.Anonymous))
 
 
 __all__ = ["Case", "Difference", "Outcome", "compare"]

@@ -119,13 +119,12 @@ class World:
     def kleene(self, sql: str, *, off: Sequence[str] = ()) -> Seen:
         """Run under Kleene with the rules of ``off`` switched off."""
         self.asked.clear()
-        for rule in off:
-            self.engine.sql(f"SET rules.{rule} = off")
+        settings = self.engine.state.settings
+        self.engine.state.settings = attrs.evolve(settings, rules_off=frozenset(off))
         try:
             result = self.engine.sql(sql)
         finally:
-            for rule in off:
-                self.engine.sql(f"RESET rules.{rule}")
+            self.engine.state.settings = settings
         # An empty reply, the unknown text, is asked for once more in the same words.
         repeated = [key for key, count in self.asked.items() if count > (self.outcome(*key) is None) + 1]
         assert not repeated, f"asked twice: {repeated[:3]}"
@@ -164,4 +163,4 @@ def keyed(rows: Iterable[tuple[Any, ...]]) -> list[str]:
     return [repr(row) for row in rows]
 
 
-__all__ = ["BOOLEANS", "DOUBLES", "RULES", "TEXTS", "Seen", "World", "answer", "keyed"]
+__all__ = ["BOOLEANS", "DOUBLES", "RULES", "TEXTS", "TYPES", "Seen", "World", "answer", "keyed"]
