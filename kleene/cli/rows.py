@@ -5,6 +5,7 @@ Python's own values would lose intervals (``1 month`` becomes 30 days), infinite
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -66,16 +67,34 @@ def as_text(relation: Relation) -> Iterator[list[Cells]]:
     return printed(table, [f"CAST({value} AS VARCHAR)" for value in values(relation, table)])
 
 
-def as_json(relation: Relation) -> Iterator[list[Cells]]:
-    """Batches of rows, each value as JSON text on one line; NULL is None.
+def csv_batches(relation: Relation) -> Iterator[list[str]]:
+    """Batches of lines, the fields as ``csv_field`` of the formats writes them. DuckDB puts the lines together."""
+    table = relation.to_arrow_table()
+    fields = [csv_of(value, type_) for value, type_ in zip(values(relation, table), relation.types, strict=True)]
+    return lines(table, " || ',' || ".join(fields))
+
+
+def json_batches(relation: Relation) -> Iterator[list[str]]:
+    """Batches of lines, each row one JSON object. DuckDB puts the lines together.
 
     Numbers keep every digit; NaN and the infinities, which JSON does not have, become strings; a JSON value stays as it was written.
     """
     table = relation.to_arrow_table()
-    exprs = [json_of(value, type_) for value, type_ in zip(values(relation, table), relation.types, strict=True)]
-    nested = [i for i, t in enumerate(relation.types) if t not in FLOATING and any(f in t for f in FLOATING)]
-    for rows in printed(table, exprs):
-        yield [without_nan(row, nested) for row in rows] if nested else rows
+    fields = []
+    for name, value, type_ in zip(unique(relation.columns), values(relation, table), relation.types, strict=True):
+        key = sql_text(json.dumps(name, ensure_ascii=False) + ":")
+        fields.append(f"{key} || coalesce({json_of(value, type_)}, 'null')")
+    nested = any(type_ not in FLOATING and any(f in type_ for f in FLOATING) for type_ in relation.types)
+    for batch in lines(table, "'{' || " + " || ',' || ".join(fields) + " || '}'"):
+        yield [without_nan(line) for line in batch] if nested else batch
+
+
+def csv_of(value: str, type_: str) -> str:
+    text = f"CAST({value} AS VARCHAR)"
+    if is_number(type_):
+        return f"coalesce({text}, '')"
+    quoted = f"""'"' || replace({text}, '"', '""') || '"'"""
+    return f"""CASE WHEN {value} IS NULL THEN '' WHEN {text} = '' OR regexp_matches({text}, '[",\\r\\n]|^\\s|\\s$') THEN {quoted} ELSE {text} END"""
 
 
 def json_of(value: str, type_: str) -> str:
@@ -93,13 +112,19 @@ def json_of(value: str, type_: str) -> str:
 NAN = re.compile(r'"(?:[^"\\]|\\.)*"|-?(?:NaN|Infinity)')
 
 
-def without_nan(row: Cells, columns: Sequence[int]) -> Cells:
-    cells = list(row)
-    for i in columns:
-        text = cells[i]
-        if text is not None and ("NaN" in text or "Infinity" in text):
-            cells[i] = NAN.sub(lambda m: m[0] if m[0].startswith('"') else f'"{m[0]}"', text)
-    return tuple(cells)
+def without_nan(line: str) -> str:
+    """The line with NaN and the infinities as strings; what stands in a string is left alone.
+
+    >>> without_nan('{"a":[NaN,"NaN",-Infinity]}')
+    '{"a":["NaN","NaN","-Infinity"]}'
+    """
+    if "NaN" not in line and "Infinity" not in line:
+        return line
+    return NAN.sub(lambda m: m[0] if m[0].startswith('"') else f'"{m[0]}"', line)
+
+
+def sql_text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def values(relation: Relation, table: pyarrow.Table) -> list[str]:
@@ -120,16 +145,20 @@ def comes_back(type_: str, arrow: str) -> bool:
 def printed(table: pyarrow.Table, exprs: Sequence[str]) -> Iterator[list[Cells]]:
     import duckdb
 
-    if not exprs:
-        return
     with duckdb.connect() as con:
         zone = time_zone(table.schema)
         if zone is not None:
             con.execute("SET TimeZone = ?", [zone])
-        con.register("rows", table.rename_columns([f"c{i}" for i in range(len(exprs))]))
+        con.register("rows", table.rename_columns([f"c{i}" for i in range(table.num_columns)]))
         con.execute(f"SELECT {', '.join(exprs)} FROM rows")
         while batch := con.fetchmany(BATCH):
             yield batch
+
+
+def lines(table: pyarrow.Table, expr: str) -> Iterator[list[str]]:
+    """Batches of an expression's values, which are never NULL."""
+    for batch in printed(table, [expr]):
+        yield [line for (line,) in batch if line is not None]
 
 
 def time_zone(schema: pyarrow.Schema) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import sys
@@ -21,9 +22,10 @@ class Terminal:
         *,
         environ: Mapping[str, str] | None = None,
     ):
-        self.stdin = stdin or sys.stdin
-        self.out = out or sys.stdout
-        self.err = err or sys.stderr
+        # A stream that the parent process closed is None in sys.
+        self.stdin = stdin or sys.stdin or io.StringIO()
+        self.out = out or sys.stdout or io.StringIO()
+        self.err = err or sys.stderr or io.StringIO()
         self.environ = os.environ if environ is None else environ
         self.quiet = False
         for stream in (self.out, self.err):

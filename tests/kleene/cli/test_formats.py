@@ -81,8 +81,8 @@ def test_a_relation_without_columns_writes_nothing(format_: str) -> None:
     assert out.getvalue() == ""
 
 
-class OneLine(io.StringIO):
-    """Takes one line and then is closed, as ``head -1`` does it."""
+class ClosedPipe(io.StringIO):
+    """Takes one write and then is closed, as ``head`` does it."""
 
     def write(self, text: str) -> int:
         if self.tell():
@@ -92,7 +92,7 @@ class OneLine(io.StringIO):
 
 @pytest.mark.parametrize("format_", ["jsonl", "csv", "json", "markdown"])
 def test_rows_are_written_as_they_are_read(format_: str) -> None:
-    out = OneLine()
+    out = ClosedPipe()
     with pytest.raises(BrokenPipeError):
         write_rows(answer("SELECT i FROM range(100000) AS t(i)"), format_, out)
-    assert out.getvalue().count("\n") == 1
+    assert out.getvalue().count("\n") < 5000

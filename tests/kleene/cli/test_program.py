@@ -189,3 +189,40 @@ class TestOnATerminal:
         child.expect(pexpect.EOF)
         child.close()
         assert child.exitstatus == 0
+
+    def test_an_interrupt_cancels_and_leaves_a_clean_line(self, folder: Path) -> None:
+        import pexpect
+
+        statement = "SELECT llm(x) FROM (VALUES ('quick'), ('slow')) AS t(x)"
+        argv = ["-m", "kleene", "sql", statement, "--model-script", "m.py:waiting"]
+        child = pexpect.spawn(
+            sys.executable, argv, cwd=str(folder), encoding="utf-8", timeout=30, env={**os.environ, "TERM": "xterm"}
+        )
+        child.expect_exact("1 of 2 calls")
+        child.sendintr()
+        child.expect_exact("cancelled")
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == 130
+        assert "Traceback" not in child.before
+
+    def test_a_person_is_asked_before_a_dear_statement(self, folder: Path) -> None:
+        import pexpect
+
+        argv = [
+            "-m",
+            "kleene",
+            "sql",
+            "SELECT llm('world') AS greeting",
+            "--model-script",
+            "m.py:dear",
+            "--format",
+            "csv",
+        ]
+        child = pexpect.spawn(sys.executable, argv, cwd=str(folder), encoding="utf-8", timeout=30)
+        child.expect_exact("(1 call). Run it? [y/N]")
+        child.sendline("y")
+        child.expect_exact("hello, world")
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == 0

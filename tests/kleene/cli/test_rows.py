@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from kleene.cli.rows import as_json, as_text, unique
+from kleene.cli.formats import csv_field
+from kleene.cli.rows import as_text, csv_batches, json_batches, unique
 from tests.kleene.cli.doubles import answer
 
 TEXTS = [
@@ -51,17 +52,17 @@ JSONS = [
     ("'é' || chr(0)", '"é\\u0000"'),
     ("[]::INTEGER[]", "[]"),
     ("false", "false"),
-    ("NULL::DOUBLE", None),
-    ("NULL::DECIMAL(9,2)", None),
-    ("NULL::JSON", None),
-    ("NULL", None),
+    ("NULL::DOUBLE", "null"),
+    ("NULL::DECIMAL(9,2)", "null"),
+    ("NULL::JSON", "null"),
+    ("NULL", "null"),
 ]
 
 
 @pytest.mark.parametrize(("expr", "text"), JSONS, ids=[e for e, _ in JSONS])
-def test_a_value_is_json_with_every_digit(expr: str, text: str | None) -> None:
-    assert list(as_json(answer(f"SELECT {expr}"))) == [[(text,)]]
-    json.loads(text or "null")
+def test_a_value_is_json_with_every_digit(expr: str, text: str) -> None:
+    assert list(json_batches(answer(f"SELECT {expr} AS v"))) == [['{"v":' + text + "}"]]
+    json.loads(text)
 
 
 def test_a_time_stands_in_the_sessions_time_zone() -> None:
@@ -82,9 +83,36 @@ def test_rows_come_in_batches_and_in_order() -> None:
 
 
 def test_no_rows_give_no_batches() -> None:
-    assert list(as_json(answer("SELECT 1 AS a WHERE false"))) == []
+    assert list(json_batches(answer("SELECT 1 AS a WHERE false"))) == []
 
 
 def test_equal_names_do_not_hide_each_other() -> None:
     assert unique(["a", "a", "a_1", "a"]) == ["a", "a_1", "a_1_1", "a_2"]
     assert list(as_text(answer("SELECT 1 AS a, 2 AS a"))) == [[("1", "2")]]
+
+
+def test_a_columns_name_may_be_anything() -> None:
+    relation = answer("""SELECT 1 AS "it's ""quoted"", so: é" """)
+    assert list(json_batches(relation)) == [['{"it\'s \\"quoted\\", so: é":1}']]
+
+
+FIELDS = [
+    "NULL",
+    "''",
+    "'plain'",
+    "'a,b'",
+    "'say \"so\"'",
+    "' led'",
+    "'trailed '",
+    "'a' || chr(10) || 'b'",
+    "chr(13)",
+    "[1, 2]",
+    "1.50",
+]
+
+
+@pytest.mark.parametrize("expr", FIELDS)
+def test_duckdb_writes_a_field_as_csv_field_does(expr: str) -> None:
+    relation = answer(f"SELECT {expr} AS v")
+    ((cell,),) = next(as_text(relation))
+    assert list(csv_batches(relation)) == [[csv_field(cell)]]
