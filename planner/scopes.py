@@ -65,15 +65,41 @@ def describe_block(select: exp.Select, relations: Relations) -> Block:
     names = [i.alias_or_name for i in items]
     if not all(names) or len({n.lower() for n in names}) != len(names):
         raise Opaque
+    return _described_at_once(select, names, relations) or _described_one_by_one(select, names, relations)
+
+
+def _described_at_once(select: exp.Select, names: list[str], relations: Relations) -> Block | None:
+    """One question for all sources: ``SELECT *, 0 AS <mark>, a.*, 0 AS <mark>, b.*``. None where a source shows no columns (a semi join's)."""
+    mark = "kleene_next_source"
+    wanted: list[exp.Expression] = [exp.Star()]
+    for name in names:
+        wanted.append(exp.alias_(exp.Literal.number(0), mark))
+        wanted.append(_columns_of(name))
+    found = _describe(select, wanted, relations)
+    if found is None:
+        return None
+    parts: list[list[str]] = [[]]
+    for column in found:
+        if column.startswith(mark):
+            parts.append([])
+        else:
+            parts[-1].append(column)
+    if len(parts) != len(names) + 1:
+        return None
+    sources = [Source(name, tuple(columns)) for name, columns in zip(names, parts[1:], strict=True)]
+    return Block(tuple(sources), tuple(parts[0]))
+
+
+def _described_one_by_one(select: exp.Select, names: list[str], relations: Relations) -> Block:
     star = _describe(select, [exp.Star()], relations)
     if star is None:
         raise Opaque
-    sources = []
-    for name in names:
-        column = exp.Column(this=exp.Star(), table=exp.to_identifier(name, quoted=True))
-        own = _describe(select, [column], relations)
-        sources.append(Source(name, own or ()))
+    sources = [Source(name, _describe(select, [_columns_of(name)], relations) or ()) for name in names]
     return Block(tuple(sources), star)
+
+
+def _columns_of(name: str) -> exp.Column:
+    return exp.Column(this=exp.Star(), table=exp.to_identifier(name, quoted=True))
 
 
 def output_names(select: exp.Select, relations: Relations) -> tuple[str, ...]:

@@ -39,6 +39,8 @@ LITERAL = (
 def constants(plan: CallPlan, context: PlanContext) -> CallPlan:
     if plan.kind != "query" or not isinstance(plan.tree, exp.Query):
         return plan
+    if not any(_constant(n) and _foldable(n) for n in plan.tree.find_all(Call, Ready)):
+        return plan
     tree = plan.tree.copy()
     columns: dict[str, str] = {}
     items: list[exp.Expression] = []

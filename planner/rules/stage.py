@@ -22,6 +22,8 @@ from kleene.planner.volatile import any_volatile
 
 
 def stage(plan: CallPlan, context: PlanContext) -> CallPlan:
+    if not any(has_call(where) for where in plan.tree.find_all(exp.Where)):
+        return plan
     tree = plan.tree.copy()
     changed = False
     # Outer blocks first: an inner block is described with the calls of its surroundings replaced, so the order does not matter to it.
@@ -184,7 +186,10 @@ def _above(select: exp.Select, calls: list[exp.Expression]) -> list[exp.Expressi
 
 
 def _output_names(select: exp.Select, block: Block, context: PlanContext) -> list[tuple[str, ...]]:
-    """For each select item the names of its output columns."""
+    """For each select item the names of its output columns. The database is asked only where they are not plain to see."""
+    plain = [_plain_names(item, block) for item in select.expressions]
+    if all(p is not None for p in plain):
+        return [p for p in plain if p is not None]
     names = output_names(select, context.relations)
     result = []
     position = 0
@@ -206,6 +211,21 @@ def _output_names(select: exp.Select, block: Block, context: PlanContext) -> lis
     if position != len(names):
         raise Opaque
     return result
+
+
+def _plain_names(item: exp.Expression, block: Block) -> tuple[str, ...] | None:
+    if isinstance(item, exp.Alias):
+        if item.find(exp.Star) is not None and item.find(exp.Count) is None:
+            return None
+        return None if any(function_name(n) in ("unnest", "columns") for n in item.walk()) else (item.alias,)
+    if isinstance(item, exp.Star) and not item.args:
+        return block.star
+    if isinstance(item, exp.Column) and not isinstance(item.this, exp.Star):
+        owner = block.source(item.table) if item.table else None
+        owners = [owner] if owner is not None else block.owners(item.name)
+        names = {c for s in owners for c in s.columns if c.lower() == item.name.lower()}
+        return (names.pop(),) if len(owners) == 1 and len(names) == 1 else None
+    return None
 
 
 def _item(item: exp.Expression, names: tuple[str, ...], carrier: _Carrier) -> list[exp.Expression]:

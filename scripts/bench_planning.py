@@ -1,0 +1,68 @@
+"""Prints how long planning takes: parsing, resolving, the rules and emission, without running anything.
+
+    python scripts/bench_planning.py [--rounds N]
+
+One line a statement: median milliseconds, the rules that fired, the length of the DuckDB text. The median of a block should stay under 5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+
+import duckdb
+
+from kleene.connection import Connection
+from kleene.planner.catalog import Catalog
+from kleene.planner.emit import emit
+from kleene.planner.plan import plan
+from kleene.planner.settings import Settings
+from kleene.planner.statements import parse
+
+TABLES = """
+    CREATE TABLE t AS SELECT i AS id, 'v' || i AS body, i % 7 AS g, i % 10 = 0 AS cheap FROM range(100) r(i);
+    CREATE TABLE u AS SELECT i AS id, 'u' || i AS z FROM range(100) r(i);
+    CREATE TABLE c AS SELECT i AS id, 'claim ' || i AS claim FROM range(40) r(i);
+"""
+STATEMENTS = {
+    "filter": "SELECT id FROM t WHERE llm_bool('a ' || body)",
+    "cheap and call": "SELECT id FROM t WHERE id % 10 = 0 AND llm_bool('a ' || body)",
+    "two calls": "SELECT id FROM t WHERE cheap AND llm_bool('a ' || body) AND llm_bool('b ' || body)",
+    "join": "SELECT t.id, u.z FROM t JOIN u ON t.id = u.id WHERE cheap AND llm_bool('a ' || t.body || u.z)",
+    "or": "SELECT id FROM t WHERE cheap OR llm_bool('a ' || body) OR llm_bool('b ' || body)",
+    "case": "SELECT CASE WHEN llm_bool('a ' || body) THEN llm('b ' || body) ELSE llm('c ' || body) END FROM t",
+    "group": "SELECT g, llm_agg('sum up', body ORDER BY id) FROM t GROUP BY g HAVING count(*) > 3",
+    "exists": "SELECT id FROM c WHERE EXISTS (SELECT 1 FROM t WHERE t.id = c.id AND llm_bool(claim || body))",
+    "nested": "SELECT llm('c ' || llm('b ' || llm('a ' || body))) FROM t WHERE g = 3",
+    "8 relations": "SELECT count(*) FROM t t1, t t2, t t3, t t4, t t5, u u1, u u2, c WHERE t1.id = t2.id AND t2.id = t3.id "
+    "AND t3.id = t4.id AND t4.id = t5.id AND t5.id = u1.id AND u1.id = u2.id AND u2.id = c.id AND llm_bool('a ' || t1.body || u1.z) "
+    "AND llm_bool('b ' || t2.body || c.claim) AND llm_bool('c ' || u2.z || t4.body)",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=30)
+    given = parser.parse_args()
+    con = duckdb.connect()
+    con.execute(TABLES)
+    connection, catalog, settings = Connection(con), Catalog(), Settings()
+    medians = []
+    for name, sql in STATEMENTS.items():
+        times = []
+        for _ in range(given.rounds):
+            started = time.perf_counter()
+            made = plan(parse(sql)[0], catalog, settings, connection)
+            assert made is not None
+            text = emit(made, "1")
+            times.append(1000 * (time.perf_counter() - started))
+        medians.append(statistics.median(times))
+        print(f"{name:16} {medians[-1]:7.2f} ms   {', '.join(made.rules):32} {len(text):6} characters")
+    print(f"{'median':16} {statistics.median(medians):7.2f} ms")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
