@@ -580,7 +580,9 @@ def readable_reason(description: str, found: str) -> str:
         return f"{words.upper()} is not complete"
     if description.startswith("Invalid expression / Unexpected token"):
         return f"unexpected {found}" if found else "unexpected end"
-    return re.sub(r" but got (<Token.*>|None)$", f", found {found}" if found else "", description)
+    return re.sub(
+        r" but got (<Token.*>|None)$", lambda _: f", found {found}" if found else "", description, flags=re.DOTALL
+    )
 
 
 def _is_plain_from(query: exp.Expr) -> bool:
