@@ -36,16 +36,23 @@ def routes_of(handler: Handler, alias: str) -> tuple[Route, ...]:
         return found
 
 
-def default_budget(inv: Invocation) -> tuple[BudgetLimits, str]:
-    """What a run without a budget may use, and the sentence that says so: a dollar, or calls where a model has no price."""
+def run_budget(inv: Invocation) -> BudgetLimits:
+    """The budget of a run: the one that was given; without calls, tokens or dollars in it a dollar, or calls where a model has no price,
+    which is said."""
+    import attrs
+
     from kleene.planner.specs import BudgetLimits
 
+    given = inv.budget or BudgetLimits()
+    if (given.calls, given.tokens, given.dollars) != (None, None, None):
+        return given
     handler = handler_of(inv)
     routes = [route for alias in RUN_ALIASES for route in routes_of(handler, alias)]
     unpriced = next((route.model for route in routes if route.price is None and not route.free), None)
     if unpriced is None:
-        return BudgetLimits(
-            dollars=RUN_DOLLARS
-        ), f"no budget given: at most ${RUN_DOLLARS:.2f} (--budget-dollars X changes it)"
-    note = f"no budget given and {unpriced} has no price: at most {RUN_CALLS} calls (--budget-calls N changes it)"
-    return BudgetLimits(calls=RUN_CALLS), note
+        inv.terminal.say(f"note: no budget given: at most ${RUN_DOLLARS:.2f} (--budget-dollars X changes it)")
+        return attrs.evolve(given, dollars=RUN_DOLLARS)
+    inv.terminal.say(
+        f"note: no budget given and {unpriced} has no price: at most {RUN_CALLS} calls (--budget-calls N changes it)"
+    )
+    return attrs.evolve(given, calls=RUN_CALLS)

@@ -16,6 +16,7 @@ from kleene.cli.table import Limits
 from kleene.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from kleene.planner.errors import KleeneError
     from kleene.planner.specs import BudgetLimits, Usage
 
 
@@ -60,6 +61,15 @@ class RunLike(Protocol):
 
     @property
     def run_id(self) -> str: ...
+
+    @property
+    def error(self) -> str | None: ...
+
+    @property
+    def cause(self) -> KleeneError | None: ...
+
+    @property
+    def notes(self) -> Sequence[str]: ...
 
 
 class EngineLike(Protocol):

@@ -13,7 +13,7 @@ from kleene.cli.exits import Exit, exit_of
 from kleene.cli.parser import build_parser, command_named, parse
 from kleene.cli.signals import interruptible
 from kleene.cli.terminal import Terminal
-from kleene.planner.errors import KleeneError
+from kleene.planner.errors import Cancelled, KleeneError
 
 if TYPE_CHECKING:
     from kleene.cli.invocation import Connect
@@ -40,6 +40,8 @@ def main(argv: Sequence[str] | None = None, *, terminal: Terminal | None = None,
         return closed_pipe(terminal)
     except KeyboardInterrupt as error:
         return failed(error, "cancelled", terminal, args.log)
+    except Cancelled as error:
+        return failed(error, error.message, terminal, args.log)
     except KleeneError as error:
         return failed(error, error.render(), terminal, args.log)
     except Exception as error:

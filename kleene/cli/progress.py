@@ -59,6 +59,24 @@ class Tally:
     def on_BudgetStopped(self, event: BudgetStopped) -> None:
         self.stopped = event.dimension
 
+    def cancelled(self) -> str:
+        """What a person who pressed Ctrl-C wants to know.
+
+        >>> tally = Tally()
+        >>> tally.cancelled()
+        'cancelled'
+        >>> tally.known, tally.answered, tally.dollars = 300, 12, 0.0123
+        >>> tally.cancelled()
+        'cancelled: 12 of 300 calls were answered and are kept, $0.0123 spent'
+        """
+        with self._lock:
+            if not self.known:
+                return "cancelled"
+            spent = f", ${self.dollars:.4f} spent" if self.dollars else ""
+            return (
+                f"cancelled: {self.answered - self.failed:,} of {self.known:,} calls were answered and are kept{spent}"
+            )
+
     def line(self, now: float) -> str:
         """The state in words, without what is nil.
 

@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(inv: Invocation) -> int:
-    from kleene.cli.exits import exit_of_run
-    from kleene.cli.handlers import default_budget
+    from kleene.cli.exits import exit_of, exit_of_run
+    from kleene.cli.handlers import run_budget
     from kleene.cli.progress import Tally, shown
     from kleene.cli.report import unknown_exit
     from kleene.cli.session import engine_of
@@ -54,11 +54,7 @@ def execute(inv: Invocation) -> int:
     task = read_text(args.task, terminal.stdin)
     tally = Tally()
     turns = Turns(tally, terminal)
-    budget = inv.budget
-    if budget is None:
-        budget, note = default_budget(inv)
-        terminal.say(f"note: {note}")
-    with engine_of(inv, on_event=turns, budget=budget) as engine:
+    with engine_of(inv, tally=tally, on_event=turns, budget=run_budget(inv)) as engine:
         with shown(tally, terminal):
             done = engine.run(
                 task,
@@ -70,6 +66,8 @@ def execute(inv: Invocation) -> int:
         if done.answer is not None and done.answer.message is None:
             inv.write(done.answer)
         say_how_it_ended(done, inv)
+        if done.outcome == "failed" and done.cause is not None:
+            return exit_of(done.cause)
         return exit_of_run(done.outcome, forced=done.forced) or unknown_exit(done.usage, inv)
 
 
@@ -85,10 +83,12 @@ def say_how_it_ended(run: RunLike, inv: Invocation) -> None:
     from kleene.cli.report import usage_line
 
     terminal = inv.terminal
+    for note in run.notes:
+        terminal.say(f"note: {note}")
     if run.outcome in OUTCOMES:
         found, todo = OUTCOMES[run.outcome]
-        reason = getattr(run, "error", None)
-        terminal.error(f"error: {found}{f': {reason}' if reason else ''}" + (f"\nhint: {todo}" if todo else ""))
+        hint = todo or (run.cause.hint if run.cause is not None else None)
+        terminal.error(f"error: {found}{f': {run.error}' if run.error else ''}" + (f"\nhint: {hint}" if hint else ""))
     if run.forced:
         terminal.error("error: the answer was forced: it was asked for after the run had ended")
     usage = usage_line(run.usage)

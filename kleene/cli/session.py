@@ -1,4 +1,4 @@
-"""An engine for one command, closed whatever happens; Ctrl-C cancels what runs on it."""
+"""An engine for one command, closed whatever happens; Ctrl-C cancels what runs on it and says what was kept."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ from contextlib import contextmanager
 from typing import Any
 
 from kleene.cli.invocation import EngineLike, Invocation
+from kleene.cli.progress import Tally
+from kleene.planner.errors import Cancelled
 
 
 @contextmanager
-def engine_of(inv: Invocation, path: str = ":memory:", **options: Any) -> Iterator[EngineLike]:
-    """Open an engine for the block. On an interrupt the running statement is cancelled before the engine is closed."""
+def engine_of(
+    inv: Invocation, path: str = ":memory:", *, tally: Tally | None = None, **options: Any
+) -> Iterator[EngineLike]:
+    """Open an engine for the block. On an interrupt the running statement is cancelled before the engine is closed, and the error becomes
+    ``Cancelled`` with what the tally has counted."""
     engine = inv.open(path, **options)
     try:
         yield engine
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Cancelled) as error:
         engine.cancel()
-        raise
+        raise Cancelled("cancelled" if tally is None else tally.cancelled()) from error
     finally:
         engine.close()

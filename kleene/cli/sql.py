@@ -28,7 +28,7 @@ def execute(inv: Invocation) -> int:
     statements = split(read_text(inv.args.statements, inv.terminal.stdin))
     usage = Usage()
     tally = Tally()
-    with engine_of(inv, inv.args.database, on_event=tally) as engine:
+    with engine_of(inv, inv.args.database, tally=tally, on_event=tally) as engine:
         for statement in statements:
             with placed(statement):
                 confirm(engine, statement.text, inv)

@@ -13,6 +13,7 @@ import pyarrow
 from kleene.cli.main import main
 from kleene.cli.terminal import Terminal
 from kleene.own import State
+from kleene.planner.errors import KleeneError
 from kleene.planner.specs import Usage
 
 UNUSED = Usage()
@@ -66,6 +67,8 @@ class Run:
     usage: Usage = UNUSED
     run_id: str = "r1"
     error: str | None = None
+    cause: KleeneError | None = None
+    notes: tuple[str, ...] = ()
 
 
 @attrs.define

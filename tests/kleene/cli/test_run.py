@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kleene.planner.errors import NoModel
 from kleene.planner.specs import BudgetLimits, Usage
 from tests.kleene.cli.doubles import Engine, Run, answer, invoke
 
@@ -64,12 +65,17 @@ ENDS = [
         "error: the budget ran out before an answer\nhint: raise --budget-dollars or --budget-calls\n",
     ),
     (Run(outcome="failed", error="401 Unauthorized"), 1, "error: the run failed: 401 Unauthorized\n"),
+    (
+        Run(outcome="failed", error="no key", cause=NoModel("no key", hint="set one")),
+        4,
+        "error: the run failed: no key\nhint: set one\n",
+    ),
     (Run(outcome="cancelled"), 130, "error: cancelled\n"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("run", "code", "err"), ENDS, ids=["final", "forced", "turns", "budget", "failed", "cancelled"]
+    ("run", "code", "err"), ENDS, ids=["final", "forced", "turns", "budget", "failed", "no model", "cancelled"]
 )
 def test_each_outcome_has_its_exit_code_and_words(run: Run, code: int, err: str) -> None:
     done = invoke("run", "task", "--budget-calls", "9", engine=Engine(result=run))
@@ -100,6 +106,14 @@ def test_a_run_on_an_unpriced_model_has_calls_and_says_so(monkeypatch: pytest.Mo
     assert done.err.startswith(
         "note: no budget given and in-house has no price: at most 200 calls (--budget-calls N changes it)\n"
     )
+
+
+def test_a_wall_alone_is_no_budget(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("def answer(request):\n    return ''\n", encoding="utf-8")
+    engine = Engine(result=Run(answer=ANSWER, notes=("the context is empty",)))
+    done = invoke("run", "task", "--budget-wall", "60", "--model-script", f"{tmp_path}/m.py:answer", engine=engine)
+    assert engine.options["budget"] == BudgetLimits(dollars=1.0, wall=60.0)
+    assert done.err.endswith("note: the context is empty\nrun r1\n")
 
 
 def test_a_models_script_is_run_once(tmp_path: Path) -> None:
