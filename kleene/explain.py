@@ -11,9 +11,9 @@ import duckdb
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.emit import emit
 from kleene.planner.errors import NoModel, number
-from kleene.udfs.dispatch import Estimate
 from kleene.udfs.lookups import SiteAnswers
 from kleene.udfs.statement import Ask, CallSite
+from kleene.udfs.work import Estimate
 
 if TYPE_CHECKING:
     from kleene.runner import Running

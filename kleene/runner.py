@@ -17,6 +17,7 @@ from kleene.planner.emit import emit
 from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneError, Refused, number
 from kleene.planner.specs import BudgetLimits
 from kleene.result import Result
+from kleene.udfs.asking import Caller
 from kleene.udfs.events import BudgetStopped, RunOfStatement, StatementFinished, StatementPlanned, StatementStarted
 from kleene.udfs.fixpoint import Loop, RunReport, Shifting
 from kleene.udfs.fixpoint import run as run_to_fixpoint
@@ -61,6 +62,7 @@ class Running:
         self.failure: KleeneError | None = None
         self._cancelled = threading.Event()
         self._task: Task[None] | None = None
+        self._caller = Caller(around.services.runtime, around.services.dispatcher, self.context, self._check_unknown)
         self._executing = False
         self._demanded = 0
         self._started = time.time()
@@ -72,6 +74,7 @@ class Running:
         task = self._task
         if task is not None:
             task.cancel()
+        self._caller.cancel()
         if self._executing:
             self.around.connection.interrupt()
 
@@ -93,7 +96,9 @@ class Running:
         except Shifting as shifting:
             reason = "arguments change from run to run"
             site = plan.site(int(shifting.site.split(":")[1]))
-            self.context.notes.append(f"{site.label}: {reason}, so its calls were made on demand, as DuckDB came to them")
+            self.context.notes.append(
+                f"{site.label}: {reason}, so its calls were made on demand, as DuckDB came to them"
+            )
             return self._loop(plan.on_demand(reason), params)
 
     def _loop(self, plan: CallPlan, params: Params) -> Fetched:
@@ -115,7 +120,7 @@ class Running:
             sites=looked_up,
             independent=frozenset(c.name for c in looked_up if not plan.site(int(c.name.split(":")[1])).depends),
             execute=lambda: self._execute(text, params, query=plan.kind == "query", transaction=own_transaction),
-            answer=self._answer,
+            asking=self._caller,
             report=self._report,
             cancelled=self._cancelled.is_set,
             error_types=(duckdb.Error,),
@@ -125,6 +130,7 @@ class Running:
         try:
             return run_to_fixpoint(loop)  # type: ignore[return-value]
         finally:
+            self._caller.close()
             around.lookups.close([c.answers for c in call_sites])
 
     def _open_sites(self, plan: CallPlan) -> list[CallSite]:
@@ -183,6 +189,9 @@ class Running:
 
     def _answer(self, asks: list[Ask]) -> None:
         self.wait(self.around.services.runtime.submit(self.around.services.dispatcher.answer, self.context, asks))
+        self._check_unknown()
+
+    def _check_unknown(self) -> None:
         if self.around.settings.on_unknown == "fail" and self.context.meter.usage.unknown:
             raise CallFailed(
                 _unknown_text(self.context), kind="unknown", hint="SET on_unknown = 'null' gives NULL for them"

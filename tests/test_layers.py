@@ -25,6 +25,7 @@ ENGINE = (
     "kleene.runner",
     "kleene.runs",
 )
+CALLS = tuple(f"kleene.udfs.{n}" for n in ("runtime", "dispatch", "gate", "sending", "delivery", "recall"))
 READERS = ("kleene.store", "kleene.session.context", "kleene.documents", "kleene.cli.rows", "kleene.cli.reading")
 
 # A library, and the modules (or packages, with all below them) that may import it. Everything else may not.
@@ -32,7 +33,7 @@ CONFINED = {
     "sqlglot": ("kleene.planner", "kleene.engine", "kleene.repl.lexer"),
     "duckdb": ("kleene.udfs", *ENGINE, *READERS),
     "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models"),
-    "trio": ("kleene.udfs.runtime", "kleene.udfs.dispatch", "kleene.models", "kleene.engine"),
+    "trio": (*CALLS, "kleene.models", "kleene.engine"),
     "httpx": ("kleene.models",),
     "prompt_toolkit": ("kleene.repl",),
     "rich": ("kleene.cli", "kleene.repl"),

@@ -3,21 +3,27 @@
 Right by five conditions (``docs/architecture.md``): the text equals the user's once every lookup answers; every run is planned afresh (the
 caller executes a fresh text each time); nothing that does not note was missing; arguments are the same from run to run (checked here:
 ``Shifting``); and what is executed last is what was checked.
+
+The next run starts when the last answer is in, or earlier, when nothing more is queued and answers came in: then a row whose filter is
+answered gets its next call while slow filters are still out. A run that costs much, or brought nothing new, is repeated less often.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import attrs
 
 from kleene.planner.errors import Cancelled, Unstable
 from kleene.udfs.lookups import Key
-from kleene.udfs.statement import Ask, CallSite
+from kleene.udfs.statement import CallSite, Wanted
 
 T = TypeVar("T")
+
+REST = 2.0  # an early run waits this many times the last run's cost
+MAX_REST = 64.0
 
 
 class Shifting(Exception):
@@ -38,100 +44,163 @@ class RunReport:
     seconds: float
 
 
+class Asking(Protocol):
+    """Makes the calls of a statement while it may run again."""
+
+    def ask(self, wanted: list[Wanted]) -> None:
+        """Start the calls and return."""
+        ...
+
+    def wait(self, *, early: bool, not_before: float) -> bool:
+        """Wait until nothing is out, and give True; with ``early`` also until there is room for more calls after new answers, but not
+        before that moment (``time.monotonic``), and give False. Raises the first error of a call, with all others ended."""
+        ...
+
+
 @attrs.frozen
 class Loop:
     """What one fixed point needs.
 
-    ``execute`` runs the emitted text once, freshly planned, and returns its result or raises. ``answer`` makes the calls. ``final`` tells
-    whether an error of a run may be the statement's own (a run that noted nothing); errors of other runs are not. ``independent`` are the
-    sites whose arguments hold no other call. ``suspicious``: compare two runs before the first call is paid for.
+    ``execute`` runs the emitted text once, freshly planned, and returns its result or raises. ``asking`` makes the calls. ``independent`` are
+    the sites whose arguments hold no other call. ``suspicious``: compare two runs before the first call is paid for. ``early``: run again
+    before all calls of a round are in (off where a round is a wave whose outcome decides the next).
     """
 
     sites: Sequence[CallSite]
     independent: frozenset[str]
     execute: Callable[[], object]
-    answer: Callable[[list[Ask]], None]
+    asking: Asking
     report: Callable[[RunReport], None]
     cancelled: Callable[[], bool]
     error_types: tuple[type[BaseException], ...]
     max_runs: int = 100
     suspicious: bool = False
+    early: bool = True
+    clock: Callable[[], float] = time.monotonic
 
 
 def run(loop: Loop) -> object:
     """The result of the run that noted nothing.
 
-    Raises ``Shifting`` for a site whose arguments change, ``Unstable`` after ``max_runs``, ``Cancelled``, and whatever ``answer`` raises.
+    Raises ``Shifting`` for a site whose arguments change, ``Unstable`` after ``max_runs``, ``Cancelled``, and whatever ``asking`` raises.
     """
-    watched: dict[str, set[Key]] = {}
-    number = 0
-    while number < loop.max_runs:
-        number += 1
-        result, error, notes = _once(loop, number)
-        if not notes:
-            if error is not None:
-                raise error
-            return result
-        del result
-        if loop.suspicious and number == 1:
-            _, _, again = _once(loop, number)
-            _compare_dry_runs(loop, notes, again)
-        if error is None:  # a run that failed looked up only part of its arguments
-            _check_shift(loop, notes, watched, number)
-        loop.answer([Ask(site, key) for site, keys in notes for key in sorted(keys, key=_order)])
-    names = ", ".join(site.spec.function for site, _ in notes)
-    raise Unstable(
-        f"no fixed point after {loop.max_runs} runs: {names} still asks for new arguments",
-        site=notes[0][0].name,
-        hint="an argument changes from run to run; store it in a table first, or SET max_runs = n",
-    )
+    return _Runs(loop).to_the_end()
 
 
-def _once(loop: Loop, number: int) -> tuple[object, BaseException | None, list[tuple[CallSite, list[Key]]]]:
-    if loop.cancelled():
-        raise Cancelled("cancelled")
-    for site in loop.sites:
-        site.answers.begin_run(watch=number > 1 and site.name in loop.independent)
-    answered = sum(len(s.answers.answers) for s in loop.sites)
-    started = time.perf_counter()
-    result: object = None
-    error: BaseException | None = None
-    try:
-        result = loop.execute()
-    except loop.error_types as failure:
-        error = failure
-    notes = [(s, list(s.answers.notes)) for s in loop.sites if s.answers.notes]
-    loop.report(RunReport(number, sum(len(k) for _, k in notes), answered, time.perf_counter() - started))
-    if loop.cancelled():
-        raise Cancelled("cancelled")
-    return result, error, notes
+class _Runs:
+    """The runs of one statement: what is out, and what earlier runs looked up."""
 
+    def __init__(self, loop: Loop):
+        self._loop = loop
+        # With one site an early run can bring nothing new, and its keys are compared only where it asks for more in a later run.
+        self._several = len(loop.sites) > 1
+        self._early = loop.early and self._several
+        self._seen: dict[str, set[Key]] = {}
+        self._out: dict[str, set[Key]] = {}
+        self._number = 0
 
-def _compare_dry_runs(
-    loop: Loop, first: list[tuple[CallSite, list[Key]]], second: list[tuple[CallSite, list[Key]]]
-) -> None:
-    before = {s.name: set(keys) for s, keys in first}
-    for site, keys in second:
-        if site.name in loop.independent and before.get(site.name, set()) != set(keys):
+    def to_the_end(self) -> object:
+        loop = self._loop
+        rounds, rest = 0, REST
+        notes: list[Wanted] = []
+        while rounds < loop.max_runs:
+            self._number += 1
+            started = loop.clock()
+            result, error, notes = self._once(watch=self._several and self._number > 1)
+            if not notes:
+                loop.asking.wait(early=False, not_before=0.0)  # what was asked is paid for: it is kept
+                if error is not None:
+                    raise error
+                return result
+            del result
+            if loop.suspicious and self._number == 1:
+                self._compare_dry_runs(notes)
+            new = self._not_out(notes)
+            if error is None:  # a run that failed looked up only part of its arguments
+                self._check_shift(notes, new)
+            cost = loop.clock() - started
+            if new:
+                self._send(new)
+            rest = REST if new else min(MAX_REST, rest * 2)
+            if loop.asking.wait(early=self._early, not_before=loop.clock() + rest * cost):
+                self._out.clear()
+                rounds += 1
+            self._early = self._early and self._number < loop.max_runs + rounds
+        raise self._unstable(notes)
+
+    def _once(self, *, watch: bool) -> tuple[object, BaseException | None, list[Wanted]]:
+        loop = self._loop
+        if loop.cancelled():
+            raise Cancelled("cancelled")
+        for site in loop.sites:
+            site.answers.begin_run(watch=watch and site.name in loop.independent)
+        answered = sum(len(s.answers.answers) for s in loop.sites)
+        started = time.perf_counter()
+        result: object = None
+        error: BaseException | None = None
+        try:
+            result = loop.execute()
+        except loop.error_types as failure:
+            error = failure
+        notes = [Wanted(s, list(s.answers.take_notes())) for s in loop.sites if s.answers.notes]
+        seconds = time.perf_counter() - started
+        loop.report(RunReport(self._number, sum(len(w.keys) for w in notes), answered, seconds))
+        if loop.cancelled():
+            raise Cancelled("cancelled")
+        return result, error, notes
+
+    def _compare_dry_runs(self, notes: list[Wanted]) -> None:
+        before = {w.site.name: set(w.keys) for w in notes}
+        _, _, again = self._once(watch=False)
+        for want in again:
+            if want.site.name in self._loop.independent and before.get(want.site.name, set()) != set(want.keys):
+                raise Shifting(want.site.name)
+
+    def _not_out(self, notes: list[Wanted]) -> list[Wanted]:
+        """What the run lacked, less what is being asked already."""
+        if not any(self._out.values()):
+            return notes
+        left = []
+        for want in notes:
+            out = self._out.get(want.site.name, set())
+            keys = [k for k in want.keys if k not in out]
+            if keys:
+                left.append(Wanted(want.site, keys))
+        return left
+
+    def _send(self, new: list[Wanted]) -> None:
+        if self._early:
+            for want in new:
+                self._out.setdefault(want.site.name, set()).update(want.keys)
+        self._loop.asking.ask(new)
+
+    def _check_shift(self, notes: list[Wanted], new: list[Wanted]) -> None:
+        """New keys and vanished keys between two runs mean that arguments change; either alone does not (a filter was answered, say)."""
+        loop = self._loop
+        if not self._several:
+            if self._number > 1 and new and new[0].site.name in loop.independent:
+                self._look_again(new[0].site)
+            return
+        asked = {w.site.name for w in new} if self._number > 1 else set()
+        noted = {w.site.name: w.keys for w in notes}
+        for site in loop.sites:
+            if site.name not in loop.independent:
+                continue
+            seen = site.answers.seen if self._number > 1 else set(noted.get(site.name, ()))
+            if site.name in asked and not self._seen.get(site.name, set()) <= seen:
+                raise Shifting(site.name)
+            self._seen[site.name] = seen
+
+    def _look_again(self, site: CallSite) -> None:
+        """The only site asks for more than it did at first: a further run tells whether it still looks up what was answered."""
+        _, error, _ = self._once(watch=True)
+        if error is None and not site.answers.answers.keys() <= site.answers.seen:
             raise Shifting(site.name)
 
-
-def _check_shift(
-    loop: Loop, notes: list[tuple[CallSite, list[Key]]], watched: dict[str, set[Key]], number: int
-) -> None:
-    """New keys and vanished keys between two runs mean that arguments change; either alone does not (a filter was answered, say)."""
-    noted = {site.name: set(keys) for site, keys in notes}
-    for site in loop.sites:
-        if site.name not in loop.independent:
-            continue
-        new = noted.get(site.name, set())
-        seen = site.answers.seen
-        if number > 1 and new and watched.get(site.name, set()) - seen:
-            raise Shifting(site.name)
-        watched[site.name] = new if number == 1 else set(seen)
-
-
-def _order(key: Key) -> tuple[str, ...]:
-    """Arguments are asked in the order of their text: the same in every run and replay whatever the threads did, and equal beginnings
-    follow each other, which a provider's prefix cache serves."""
-    return (key,) if isinstance(key, str) else key
+    def _unstable(self, notes: list[Wanted]) -> Unstable:
+        names = ", ".join(w.site.spec.function for w in notes)
+        return Unstable(
+            f"no fixed point after {self._loop.max_runs} runs: {names} still asks for new arguments",
+            site=notes[0].site.name if notes else None,
+            hint="an argument changes from run to run; store it in a table first, or SET max_runs = n",
+        )

@@ -50,6 +50,11 @@ class SiteAnswers:
         self.seen = set()
         self.watch = watch
 
+    def take_notes(self) -> dict[Key, None]:
+        """What the run lacked; the site keeps no copy."""
+        notes, self.notes = self.notes, {}
+        return notes
+
 
 class Lookups:
     """All sites of one engine that a running statement may ask for. The functions below are registered once with DuckDB."""
@@ -102,7 +107,7 @@ class Lookups:
         for key in keys_of(arguments, len(site)):
             answered = key is None or key in known
             if not answered:
-                notes[key] = None  # type: ignore[index]
+                notes[key] = None
             out.append(answered)
         return pa.array(out, type=pa.bool_())
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import duckdb
 import duckdb.sqltypes
+from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from kleene.planner.errors import KleeneError
 from kleene.planner.specs import Carrier
@@ -26,47 +28,66 @@ class Registration:
     """The lookup functions of one engine on one DuckDB instance.
 
     Function names are instance-wide, so the second engine on an instance gets the suffix ``_2``, and so on. They are registered through a
-    cursor of their own: then they outlive a rollback of the user's transaction and are seen inside an open one. The cursor must live as
-    long as the functions do (a function whose connection is gone crashes the process), so it is held until ``close`` removed them.
+    cursor of their own: then they outlive a rollback of the user's transaction. The cursor must live as long as the functions do (a
+    function whose connection is gone crashes the process), so it is held until ``close`` removed them.
+
+    A transaction that was open before does not see them: for an engine attached inside one (``in_transaction``) they are registered on the
+    user's connection itself, go with that transaction, and are registered again by ``renew`` when it has ended.
     """
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, lookups: Lookups):
+    def __init__(self, con: duckdb.DuckDBPyConnection, lookups: Lookups, *, in_transaction: bool = False):
+        self._user = con
+        self._lookups = lookups
         self._cursor = con.cursor()
+        self.passing = in_transaction
         self._names: list[str] = []
-        for number in range(1, MAX_ENGINES):
+        self.suffix = ""
+        self._register(con if in_transaction else self._cursor, range(1, MAX_ENGINES))
+
+    def renew(self) -> None:
+        """Register for good what was registered in a transaction that has ended. Does nothing otherwise."""
+        if not self.passing:
+            return
+        self.passing = False
+        self._remove(self._user)
+        self._register(self._cursor, range(1, MAX_ENGINES))
+
+    def _register(self, con: duckdb.DuckDBPyConnection, numbers: range) -> None:
+        for number in numbers:
             self.suffix = "" if number == 1 else f"_{number}"
             try:
-                self._create(f"kleene_ready{self.suffix}", lookups.ready, duckdb.sqltypes.BOOLEAN, volatile=False)
+                self._create(con, f"kleene_ready{self.suffix}", self._lookups.ready, duckdb.sqltypes.BOOLEAN, volatile=False)
                 break
-            except duckdb.CatalogException as error:
-                if "already exists" not in str(error):
+            except (duckdb.CatalogException, duckdb.TransactionException) as error:
+                if "already exists" not in str(error) and "conflict" not in str(error).lower():
                     raise
         else:
             raise KleeneError(f"{MAX_ENGINES} engines are attached to this database", hint="close some: k.close()")
         for carrier, kind in DUCKDB_TYPES.items():
             for name, body, volatile in (
-                ("get", lookups.get, False),
-                ("call", lookups.call, True),
-                ("row", lookups.each_row, True),
+                ("get", self._lookups.get, False),
+                ("call", self._lookups.call, True),
+                ("row", self._lookups.each_row, True),
             ):
                 function = functools.partial(body, carrier)
-                self._create(f"kleene_{name}_{carrier.value}{self.suffix}", function, kind, volatile=volatile)
+                self._create(con, f"kleene_{name}_{carrier.value}{self.suffix}", function, kind, volatile=volatile)
 
-    def _create(self, name: str, function: Callable[..., Any], kind: Any, *, volatile: bool) -> None:
-        self._cursor.create_function(
+    def _create(
+        self, con: duckdb.DuckDBPyConnection, name: str, function: Callable[..., Any], kind: Any, *, volatile: bool
+    ) -> None:
+        con.create_function(
             name, function, None, kind, type="arrow", side_effects=volatile, null_handling="special"
         )
         self._names.append(name)
 
-    def close(self) -> None:
-        """Remove the functions. Safe to call twice, and after the user closed the connection."""
+    def _remove(self, con: duckdb.DuckDBPyConnection) -> None:
         names, self._names = self._names, []
         for name in names:
-            try:
-                self._cursor.remove_function(name)
-            except duckdb.Error:
-                continue
-        try:
+            with contextlib.suppress(duckdb.Error):
+                con.remove_function(name)
+
+    def close(self) -> None:
+        """Remove the functions. Safe to call twice, and after the user closed the connection."""
+        self._remove(self._user if self.passing else self._cursor)
+        with contextlib.suppress(duckdb.Error):
             self._cursor.close()
-        except duckdb.Error:
-            pass

@@ -33,6 +33,15 @@ class Task(Generic[T]):
     def done(self) -> bool:
         return self._future.done()
 
+    @property
+    def error(self) -> BaseException | None:
+        """What the function raised, None while it runs and where it returned."""
+        return self._future.exception() if self._future.done() else None
+
+    def outcome(self) -> BaseException | None:
+        """Wait for the end: what the function raised, or None."""
+        return self._future.exception()
+
     def cancel(self) -> None:
         """End the task at its next checkpoint. Does nothing once it is done."""
         if not self._future.done():

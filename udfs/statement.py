@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -28,6 +29,25 @@ class CallSite:
     def name(self) -> str:
         return self.answers.name
 
+    @property
+    def volatile(self) -> bool:
+        return self.volatility is Volatility.VOLATILE
+
+    def arguments(self, key: Key) -> tuple[str, ...]:
+        """The arguments that a key stands for. A volatile call's key carries its row's number in front."""
+        values = (key,) if isinstance(key, str) else key
+        return values[1:] if self.volatile else values
+
+    def prompt(self, key: Key) -> str:
+        return self.spec.template.render(self.arguments(key))
+
+    def describe(self, key: Key) -> str:
+        """``f('argument')`` for messages, cut at 60 characters an argument."""
+        shown = ", ".join(
+            "'" + (a if len(a) <= 60 else a[:57] + "...").replace("\n", "\\n") + "'" for a in self.arguments(key)
+        )
+        return f"{self.spec.function}({shown})"
+
 
 @attrs.frozen
 class Ask:
@@ -36,21 +56,26 @@ class Ask:
     site: CallSite
     key: Key
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        values = (self.key,) if isinstance(self.key, str) else self.key
-        # A volatile call's key carries its row's number in front.
-        return values[1:] if self.site.volatility is Volatility.VOLATILE else values
-
     def prompt(self) -> str:
-        return self.site.spec.template.render(self.arguments)
+        return self.site.prompt(self.key)
 
-    def describe(self) -> str:
-        """``f('argument')`` for messages, cut at 60 characters an argument."""
-        shown = ", ".join(
-            "'" + (a if len(a) <= 60 else a[:57] + "...").replace("\n", "\\n") + "'" for a in self.arguments
-        )
-        return f"{self.site.spec.function}({shown})"
+
+@attrs.frozen
+class Wanted:
+    """All arguments of one site that need an answer now: distinct keys, in any order."""
+
+    site: CallSite
+    keys: Sequence[Key]
+
+
+def by_site(asks: Iterable[Ask]) -> list[Wanted]:
+    """Asks gathered by site, in the order of their first appearance."""
+    keys: dict[int, dict[Key, None]] = {}
+    sites: dict[int, CallSite] = {}
+    for ask in asks:
+        sites[id(ask.site)] = ask.site
+        keys.setdefault(id(ask.site), {})[ask.key] = None
+    return [Wanted(sites[i], list(found)) for i, found in keys.items()]
 
 
 class Meter:
@@ -58,19 +83,31 @@ class Meter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._usage = Usage()
+        self._counts = [0] * 10 + [0.0]
+        self._dollars = 0.0
         self.unknown_kinds: dict[str, int] = {}
         self.failed = 0
         self.first_failure: str | None = None
 
     def add(self, usage: Usage) -> None:
         with self._lock:
-            self._usage = self._usage + usage
+            counts = self._counts
+            counts[0] += usage.requests
+            counts[1] += usage.items
+            counts[2] += usage.memo_hits
+            counts[3] += usage.input_tokens
+            counts[4] += usage.output_tokens
+            counts[5] += usage.cache_read_tokens
+            counts[6] += usage.cache_write_tokens
+            counts[8] += usage.unpriced
+            counts[9] += usage.unknown
+            counts[10] += usage.seconds
+            self._dollars += usage.dollars
 
-    def unknown(self, kind: str) -> None:
+    def unknown(self, kind: str, count: int = 1) -> None:
         with self._lock:
-            self._usage = self._usage + Usage(unknown=1)
-            self.unknown_kinds[kind] = self.unknown_kinds.get(kind, 0) + 1
+            self._counts[9] += count
+            self.unknown_kinds[kind] = self.unknown_kinds.get(kind, 0) + count
 
     def failure(self, message: str) -> None:
         with self._lock:
@@ -80,12 +117,30 @@ class Meter:
 
     @property
     def usage(self) -> Usage:
-        return self._usage
+        with self._lock:
+            c = self._counts
+            return Usage(
+                int(c[0]),
+                int(c[1]),
+                int(c[2]),
+                int(c[3]),
+                int(c[4]),
+                int(c[5]),
+                int(c[6]),
+                self._dollars,
+                int(c[8]),
+                int(c[9]),
+                c[10],
+            )
 
 
 @attrs.define(eq=False)
 class StatementContext:
-    """What dispatch needs to know of the statement that asks. ``known`` holds its answers by what was asked, for all sites together."""
+    """What dispatch needs to know of the statement that asks.
+
+    ``known`` holds answers by who was asked for what, then by prompt, where several sites may ask the same. ``queued`` counts what was asked
+    for and is not sent yet; ``on_idle`` is called on the loop whenever answers came in and nothing is queued: there is room for more.
+    """
 
     statement: str
     session: str | None
@@ -94,4 +149,11 @@ class StatementContext:
     meter: Meter = attrs.field(factory=Meter)
     sites: dict[str, CallSite] = attrs.field(factory=dict)
     notes: list[str] = attrs.field(factory=list)
-    known: dict[tuple[str, str, str], Answered | Unknown] = attrs.field(factory=dict)
+    known: dict[str, dict[str, Answered | Unknown]] = attrs.field(factory=dict)
+    queued: int = 0
+    on_idle: Callable[[], None] | None = None
+
+    def shares(self, spec: CallSpec) -> bool:
+        """Whether several sites of the statement may ask for the same: then an answer at one is kept for the others."""
+        digest = spec.digest()
+        return sum(site.spec.digest() == digest for site in self.sites.values()) > 1

@@ -1,0 +1,164 @@
+"""From replies to answers that may be used: kept in the memo first, in groups that clock themselves, then handed to all who asked.
+
+While one group is being written the next gathers, so that a lone answer waits for one commit and many share one. What was paid for is
+written even when its statement was cancelled meanwhile: the writer's thread goes on by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import duckdb
+import trio
+
+from kleene.planner.errors import KleeneError
+from kleene.udfs.answers import Answered, Unknown
+from kleene.udfs.memo import MemoEntry, MemoWriter, remembered
+from kleene.udfs.work import Lane, Work, deliver
+
+if TYPE_CHECKING:
+    from kleene.planner.specs import Usage
+    from kleene.udfs.statement import StatementContext
+
+
+@attrs.frozen(eq=False)
+class Outcome:
+    """What became of one prompt: its answer, the reply's text as the memo keeps it, the lane that answered, and this answer's share."""
+
+    work: Work
+    lane: Lane
+    answer: Answered | Unknown
+    text: str
+    stop: str
+    usage: Usage
+
+    def entry(self) -> MemoEntry:
+        usage = self.usage
+        return MemoEntry(
+            self.lane.key,
+            self.lane.digest,
+            self.work.prompt,
+            self.text,
+            self.answer.kind if isinstance(self.answer, Unknown) else "answer",
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.dollars,
+            self.stop,
+            time.time(),
+        )
+
+
+class Delivery:
+    """The answers of one round of one statement. ``land`` ends the flight of a prompt, with its outcome or with None."""
+
+    def __init__(
+        self,
+        context: StatementContext,
+        memo: MemoWriter | None,
+        land: Callable[[Work, Answered | Unknown | None], None],
+        scope: trio.CancelScope,
+    ):
+        self._context = context
+        self._memo = memo if context.settings.memo else None
+        self._land = land
+        self._scope = scope
+        self._gathered: list[Outcome] = []
+        self._writing = False
+        self._token = trio.lowlevel.current_trio_token()
+        self._drained = trio.Event()
+        self.error: BaseException | None = None
+
+    def put(self, outcome: Outcome) -> None:
+        """Take an outcome. Nothing waits here: it is handed out when it is on disk."""
+        self._gathered.append(outcome)
+        if not self._writing:
+            self._next()
+
+    async def finish(self) -> None:
+        """Return when all that was taken is handed out. Raises what kept it from being kept."""
+        if self._gathered or self._writing:
+            self._drained = trio.Event()
+            await self._drained.wait()
+        if self.error is not None:
+            raise self.error
+
+    def abandon(self) -> None:
+        """The round ends early: what was taken and is not being written yet is handed to the writer, and nobody waits for it."""
+        self._next()
+
+    def _next(self) -> None:
+        while self._gathered and not self._writing:
+            group, self._gathered = self._gathered, []
+            entries = self._entries(group)
+            if not entries:
+                self._hand_out(group)
+                continue
+            assert self._memo is not None
+            self._writing = True
+            try:
+                self._memo.submit(entries, lambda error, group=group: self._written(group, error))  # type: ignore[misc]
+            except RuntimeError as error:  # the writer was closed
+                self._writing = False
+                self._fail(group, error)
+        if not self._writing:
+            self._drained.set()
+
+    def _entries(self, group: list[Outcome]) -> list[MemoEntry]:
+        if self._memo is None:
+            return []
+        keep_unknown = self._context.settings.memo_unknown
+        return [
+            o.entry()
+            for o in group
+            if not o.lane.volatile and (type(o.answer) is Answered or remembered(_kind(o), memo_unknown=keep_unknown))
+        ]
+
+    def _written(self, group: list[Outcome], error: BaseException | None) -> None:
+        """In the writer's thread: go on in the loop, where there still is one."""
+        with contextlib.suppress(trio.RunFinishedError):
+            self._token.run_sync_soon(self._committed, group, error)
+
+    def _committed(self, group: list[Outcome], error: BaseException | None) -> None:
+        self._writing = False
+        if error is None:
+            self._hand_out(group)
+        else:
+            self._fail(group, error)
+        self._next()
+
+    def _hand_out(self, group: list[Outcome]) -> None:
+        context = self._context
+        for outcome in group:
+            work = outcome.work
+            shared = context.known.get(work.lane.identity)
+            if shared is not None:
+                shared[work.prompt] = outcome.answer
+            deliver(context, work, outcome.answer)
+            self._land(work, outcome.answer)
+        if context.on_idle is not None and context.queued <= 0:
+            context.on_idle()
+
+    def _fail(self, group: list[Outcome], error: BaseException) -> None:
+        for outcome in group:
+            self._land(outcome.work, None)
+        if self.error is None:
+            self.error = _told(error)
+            self._scope.cancel()
+
+
+def _kind(outcome: Outcome) -> str:
+    return outcome.answer.kind if isinstance(outcome.answer, Unknown) else "answer"
+
+
+def _told(error: BaseException) -> KleeneError:
+    what = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return KleeneError(
+        f"an answer could not be kept in the memo: {what}",
+        hint="make room on the store's disk, or SET memo = off"
+        if isinstance(error, duckdb.Error)
+        else "attach again: k = kleene.attach(con)",
+    )

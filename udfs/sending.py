@@ -1,0 +1,146 @@
+"""One request until its reply: reserved at its worst case before each attempt, settled after it, retried where that can help."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from kleene.planner.errors import BudgetExceeded, number
+from kleene.planner.specs import Usage
+from kleene.udfs.protocols import CallHandler, ProviderError, Reply, Request, Route
+from kleene.udfs.work import usage_of, usage_of_failure
+
+if TYPE_CHECKING:
+    from kleene.udfs.gate import Gate
+    from kleene.udfs.ledger import Ledger, Reservation
+
+MAX_RETRIES = 3
+RETRY_WAITS_S = (0.25, 1.0, 4.0)
+MAX_RETRY_AFTER_S = 30.0
+RATE_LIMIT_WAIT_S = 1.0
+RATE_LIMIT_PATIENCE_S = 300.0
+SETTLE_POLL_S = 0.01
+OVERLOADED = ("rate_limited", "overloaded")
+
+
+class Sent:
+    """What one call has sent so far, and which model answered (another than asked, where a candidate took over)."""
+
+    __slots__ = ("retries", "route", "usage")
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.usage: Usage | None = None
+        self.retries = 0
+
+    def add(self, usage: Usage) -> None:
+        self.usage = usage if self.usage is None else self.usage + usage
+
+    @property
+    def total(self) -> Usage:
+        return Usage() if self.usage is None else self.usage
+
+
+class Sender:
+    """Sends under a gate. ``retry_waits_s`` are the waits before each further attempt; rate limits use up patience, not attempts."""
+
+    def __init__(
+        self,
+        handler: CallHandler,
+        gate: Gate,
+        *,
+        retry_waits_s: tuple[float, ...] = RETRY_WAITS_S,
+        patience_s: float = RATE_LIMIT_PATIENCE_S,
+    ):
+        self._handler = handler
+        self._gate = gate
+        self._retry_waits_s = retry_waits_s
+        self._patience_s = patience_s
+        self._random = random.Random(0)  # jitter only
+
+    async def send(self, request: Request, ledger: Ledger, sent: Sent, party: str) -> Reply:
+        """The reply. Raises ``ProviderError`` when retrying cannot help, ``BudgetExceeded`` when an attempt cannot be reserved."""
+        attempt = 0
+        patience: float | None = None
+        while True:
+            route = sent.route
+            endpoint = await self._gate.enter(route, party)
+            try:
+                started = time.monotonic()
+                reply = await self._attempt(request, route, ledger, sent)
+                endpoint.replied(self._gate.bound)
+                return reply
+            except ProviderError as failure:
+                patience = started + self._patience_s if patience is None else patience
+                if failure.reroute is not None:
+                    sent.route = failure.reroute
+                    request = attrs.evolve(request, model=failure.reroute.model)
+                    sent.retries += 1
+                    continue
+                wait = self._wait_before_retry(failure, attempt, patience)
+                if failure.kind in OVERLOADED:
+                    endpoint.throttled(time.monotonic(), started, wait or 0.0)
+                if wait is None:
+                    raise
+                attempt += 0 if failure.kind == "rate_limited" else 1
+                sent.retries += 1
+            finally:
+                self._gate.leave(endpoint)
+            await trio.sleep(wait)
+
+    async def _attempt(self, request: Request, route: Route, ledger: Ledger, sent: Sent) -> Reply:
+        reservation = await self._reserve(request, route, ledger)
+        try:
+            with trio.move_on_after(request.options.timeout) as scope:
+                reply = await self._handler.send(request, route)
+            if scope.cancelled_caught:
+                raise ProviderError(
+                    "timeout",
+                    f"no reply from {route.model} within {number(request.options.timeout)} s",
+                    retryable=True,
+                    hint="SET timeout = SECONDS allows more",
+                )
+        except BaseException as failure:
+            # What a request without a reply used is not known: what it may be billed stays booked.
+            known = isinstance(failure, ProviderError)
+            usage = usage_of_failure(
+                request,
+                route,
+                sent=failure.sent if known else True,  # type: ignore[attr-defined]
+                billed=failure.billed if known else True,  # type: ignore[attr-defined]
+            )
+            reservation.settle(usage)
+            sent.add(usage)
+            raise
+        usage = usage_of(request, reply, route)
+        reservation.settle(usage)
+        sent.add(usage)
+        return reply
+
+    async def _reserve(self, request: Request, route: Route, ledger: Ledger) -> Reservation:
+        """Reserve the worst case, waiting for requests in flight to settle where that may make room."""
+        tokens_in, tokens_out = request.bytes_bound(), request.options.max_tokens
+        dollars = 0.0 if route.price is None else route.price.dollars(tokens_in, tokens_out)
+        while True:
+            try:
+                return ledger.reserve(1, tokens_in + tokens_out, dollars)
+            except BudgetExceeded:
+                if not ledger.has_reservations():
+                    raise
+            await trio.sleep(SETTLE_POLL_S)  # something in flight will settle below its worst case
+
+    def _wait_before_retry(self, failure: ProviderError, attempt: int, patience: float) -> float | None:
+        if not failure.retryable:
+            return None
+        asked = min(failure.retry_after or 0.0, MAX_RETRY_AFTER_S)
+        if failure.kind == "rate_limited":
+            # A rate limit is not a failure: it uses up patience, not attempts.
+            wait = (asked or RATE_LIMIT_WAIT_S) * self._random.uniform(1.0, 1.2)
+            return wait if time.monotonic() + wait < patience else None
+        if attempt >= len(self._retry_waits_s):
+            return None
+        return max(self._retry_waits_s[attempt] * self._random.uniform(0.8, 1.2), asked)
