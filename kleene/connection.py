@@ -79,7 +79,9 @@ class Connection:
                 raise KleeneError(
                     "the connection is closed", hint="connect again and attach to the new connection"
                 ) from None
-            return type(error).__name__ == "ResourceInUseException"  # else an aborted transaction: the statement will say so
+            return (
+                type(error).__name__ == "ResourceInUseException"
+            )  # else an aborted transaction: the statement will say so
         with suppress(duckdb.Error):
             self.con.unregister("kleene_probe")
         return False
@@ -177,8 +179,11 @@ class Connection:
     # -- what the planner asks -----------------------------------------------------------------------------------------------------------
 
     def describe(self, query: str) -> tuple[tuple[str, str], ...] | None:
-        """Columns of a query by binding it; runs nothing."""
+        """Columns of a query by binding it; runs nothing. None where it does not bind, and in the user's transaction, which a query that
+        does not bind would abort."""
         try:
+            if not self.in_autocommit():
+                return None
             return tuple((str(r[0]), str(r[1])) for r in self.con.execute(f"DESCRIBE {query}").fetchall())
         except duckdb.Error:
             return None

@@ -100,7 +100,7 @@ class Engine:
         self._sessions: list[Engine] = []
         self._lookups = Lookups()
         self.connection.check_free()
-        self._registration = Registration(con, self._lookups)
+        self._registration = Registration(con, self._lookups, in_transaction=not self.connection.in_autocommit())
         self._macros: list[str] = []
         self._plain_names = plain_names
         if plain_names:
@@ -133,6 +133,7 @@ class Engine:
             if not statements:
                 return message("no statement")
             self.connection.check_free()
+            self._settle()
             result = message("no statement")
             for statement in statements:
                 result = self.run_statement(statement, params, frame)
@@ -144,6 +145,13 @@ class Engine:
             self._check_open()
             with self._problems(statement):
                 return self._run(statement, params, frame)
+
+    def _settle(self) -> None:
+        """After the transaction that the engine was attached in: put the functions and names on the connection for good."""
+        if self._registration.passing and self.connection.in_autocommit():
+            self._registration.renew()
+            if self._plain_names:
+                self._macros = macros.create(self.con, self.state.catalog, self._registration.suffix)[0]
 
     def _run(self, statement: Statement, params: Params, frame: FrameType | None) -> Result:
         tree = statement.tree

@@ -9,7 +9,6 @@ from typing import Any
 
 import duckdb
 import duckdb.sqltypes
-from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from kleene.planner.errors import KleeneError
 from kleene.planner.specs import Carrier
@@ -56,7 +55,9 @@ class Registration:
         for number in numbers:
             self.suffix = "" if number == 1 else f"_{number}"
             try:
-                self._create(con, f"kleene_ready{self.suffix}", self._lookups.ready, duckdb.sqltypes.BOOLEAN, volatile=False)
+                self._create(
+                    con, f"kleene_ready{self.suffix}", self._lookups.ready, duckdb.sqltypes.BOOLEAN, volatile=False
+                )
                 break
             except (duckdb.CatalogException, duckdb.TransactionException) as error:
                 if "already exists" not in str(error) and "conflict" not in str(error).lower():
@@ -75,9 +76,7 @@ class Registration:
     def _create(
         self, con: duckdb.DuckDBPyConnection, name: str, function: Callable[..., Any], kind: Any, *, volatile: bool
     ) -> None:
-        con.create_function(
-            name, function, None, kind, type="arrow", side_effects=volatile, null_handling="special"
-        )
+        con.create_function(name, function, None, kind, type="arrow", side_effects=volatile, null_handling="special")
         self._names.append(name)
 
     def _remove(self, con: duckdb.DuckDBPyConnection) -> None:

@@ -60,7 +60,10 @@ def test_a_cheap_condition_goes_first_in_either_order(db, where):
         ("SELECT * FROM t LEFT JOIN u ON t.id = u.id WHERE u.id IS NULL AND cheap AND llm_bool('q ' || t.id)", 50),
         ("SELECT t.id FROM t SEMI JOIN u ON t.id = u.id WHERE llm_bool('q ' || t.id)", 50),
         ("SELECT t.id FROM t WHERE id IN (SELECT id FROM u) AND llm_bool('q ' || id)", 50),
-        ("WITH c AS (SELECT * FROM t WHERE cheap) SELECT c.id FROM c JOIN u ON c.id = u.id WHERE llm_bool('q ' || c.id)", 50),
+        (
+            "WITH c AS (SELECT * FROM t WHERE cheap) SELECT c.id FROM c JOIN u ON c.id = u.id WHERE llm_bool('q ' || c.id)",
+            50,
+        ),
     ],
 )
 def test_joins_and_semi_joins_go_before_the_call(db, sql, calls):
@@ -71,7 +74,9 @@ def test_joins_and_semi_joins_go_before_the_call(db, sql, calls):
 
 def test_two_equal_calls_cost_one(db):
     with engine(con=db) as (k, model):
-        result = k.sql("SELECT llm('a ' || body) AS x, llm('a ' || body) AS y, upper(llm('a ' || body)) FROM t WHERE id < 5")
+        result = k.sql(
+            "SELECT llm('a ' || body) AS x, llm('a ' || body) AS y, upper(llm('a ' || body)) FROM t WHERE id < 5"
+        )
         assert model.take() == 5
         assert all(x == y for x, y, _ in result.fetchall())
 
@@ -114,7 +119,16 @@ def test_a_second_run_makes_no_call(db, tmp_path):
 
 def test_a_second_process_makes_no_call(tmp_path):
     (tmp_path / "model.py").write_text("def answer(request):\n    print('called')\n    return 'true'\n")
-    command = [sys.executable, "-m", "kleene", "--quiet", "sql", "SELECT llm('hello')", "--model-script", "model.py:answer"]
+    command = [
+        sys.executable,
+        "-m",
+        "kleene",
+        "--quiet",
+        "sql",
+        "SELECT llm('hello')",
+        "--model-script",
+        "model.py:answer",
+    ]
     done = [subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60) for _ in range(2)]
     assert [d.returncode for d in done] == [0, 0], done
     assert ["called" in d.stdout for d in done] == [True, False]
@@ -147,7 +161,9 @@ def test_unknown_answers_are_null_and_are_counted():
         assert k.sql("SELECT i FROM d WHERE NOT llm_bool('q ' || i)").fetchall() == []
         assert k.sql("SELECT i FROM d WHERE llm_bool('q ' || i) IS NULL").fetchall() == [(3,)]
         assert yes.usage.unknown == 1
-        assert yes.warnings[0].startswith("1 answer is unknown (1 unreadable): NULL in the result; SELECT prompt, reply, kind FROM trace_calls")
+        assert yes.warnings[0].startswith(
+            "1 answer is unknown (1 unreadable): NULL in the result; SELECT prompt, reply, kind FROM trace_calls"
+        )
         kinds = k.sql("SELECT DISTINCT kind, reply FROM trace_calls WHERE kind <> 'answer'").fetchall()
         assert kinds == [("unreadable", "maybe")]
         k.sql("SET on_unknown = 'fail'")
@@ -157,21 +173,38 @@ def test_unknown_answers_are_null_and_are_counted():
 
 
 def test_types_of_answers():
-    replies = {"b": "yes", "i": "42", "d": "1.5", "t": "text", "s": '{"answer": {"a": 1, "b": ["x"]}}', "day": '{"answer": "2026-11-30"}'}
+    replies = {
+        "b": "yes",
+        "i": "42",
+        "d": "1.5",
+        "t": "text",
+        "s": '{"answer": {"a": 1, "b": ["x"]}}',
+        "day": '{"answer": "2026-11-30"}',
+    }
     with engine(CountingModel(lambda p: replies[p.split()[0]])) as (k, _):
         k.sql("CREATE FUNCTION i(x TEXT) RETURNS INTEGER AS PROMPT 'i {x}'")
         k.sql("CREATE FUNCTION d(x TEXT) RETURNS DOUBLE AS PROMPT 'd {x}'")
         k.sql("CREATE FUNCTION s(x TEXT) RETURNS STRUCT(a INTEGER, b VARCHAR[]) AS PROMPT 's {x}'")
         k.sql("CREATE FUNCTION day(x TEXT) RETURNS DATE AS PROMPT 'day {x}'")
         result = k.sql("SELECT llm_bool('b'), i('z'), d('z'), llm('t'), s('z'), s('z').a, day('z')")
-        assert result.types == ("BOOLEAN", "INTEGER", "DOUBLE", "VARCHAR", "STRUCT(a INTEGER, b VARCHAR[])", "INTEGER", "DATE")
+        assert result.types == (
+            "BOOLEAN",
+            "INTEGER",
+            "DOUBLE",
+            "VARCHAR",
+            "STRUCT(a INTEGER, b VARCHAR[])",
+            "INTEGER",
+            "DATE",
+        )
         row = result.fetchone()
         assert row is not None and row[:6] == (True, 42, 1.5, "text", {"a": 1, "b": ["x"]}, 1)
         assert str(row[6]) == "2026-11-30"
 
 
 def test_a_prompt_table_function_in_lateral():
-    with engine(CountingModel(lambda p: '{"answer": [{"name": "n' + p[-1] + '", "age": 3}, {"name": "m", "age": null}]}')) as (k, model):
+    with engine(
+        CountingModel(lambda p: '{"answer": [{"name": "n' + p[-1] + '", "age": 3}, {"name": "m", "age": null}]}')
+    ) as (k, model):
         k.sql("CREATE FUNCTION people(x TEXT) RETURNS TABLE(name TEXT, age INTEGER) AS PROMPT 'people in {x}'")
         rows = k.sql("SELECT i, name, age FROM range(2) r(i), LATERAL people('t' || i) p ORDER BY i, name").fetchall()
         assert rows == [(0, "m", None), (0, "n0", 3), (1, "m", None), (1, "n1", 3)]
@@ -181,7 +214,9 @@ def test_a_prompt_table_function_in_lateral():
 def test_expand_gives_at_most_n_items():
     with engine(CountingModel(lambda p: '["a", "b", "c"]')) as (k, _):
         assert k.sql("SELECT item FROM expand('x', 2) ORDER BY 1").fetchall() == [("a",), ("b",)]
-        assert k.sql("SELECT i, item FROM range(2) r(i) LEFT JOIN LATERAL expand('x' || i, 1) e ON TRUE ORDER BY 1").fetchall() == [
+        assert k.sql(
+            "SELECT i, item FROM range(2) r(i) LEFT JOIN LATERAL expand('x' || i, 1) e ON TRUE ORDER BY 1"
+        ).fetchall() == [
             (0, "a"),
             (1, "a"),
         ]
@@ -260,12 +295,26 @@ def test_inside_the_users_open_transaction(db):
         db.begin()
         db.execute("INSERT INTO t VALUES (5000, 'new', true, 0)")
         assert k.sql("SELECT llm('a ' || body) FROM t WHERE id = 5000").fetchall() == [(even("a new"),)]
-        assert k.sql("SELECT coalesce(llm('b ' || body), '?') || 'x' FROM t WHERE id = 5000").fetchall() == [(even("b new") + "x",)]
+        assert k.sql("SELECT coalesce(llm('b ' || body), '?') || 'x' FROM t WHERE id = 5000").fetchall() == [
+            (even("b new") + "x",)
+        ]
         k.sql("INSERT INTO u SELECT id, llm('c ' || body) FROM t WHERE id = 5000")
         db.rollback()
         assert db.execute("SELECT count(*) FROM t").fetchone() == (1000,)
         assert db.execute("SELECT count(*) FROM u").fetchone() == (50,)
         assert k.sql("SELECT llm('still here')").fetchall()
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_attached_inside_an_open_transaction(db, end):
+    db.begin()
+    db.execute("INSERT INTO t SELECT 5000, 'new', true, 0 WHERE (SELECT count(*) FROM t) > 0")
+    with engine(con=db) as (k, model):
+        assert len(k.sql("SELECT llm('a ' || body) FROM t WHERE id >= 5000")) == 1
+        getattr(db, end)()
+        assert len(k.sql("SELECT llm('b ' || body) FROM t WHERE id < 2")) == 2
+        assert len(db.sql("SELECT llm('c')").fetchall()) == 1
+        assert model.take() == 4
 
 
 def test_a_failed_statement_leaves_the_users_transaction_alone(db):
@@ -328,7 +377,10 @@ def test_two_engines_on_cursors_of_one_database_do_not_mix(db):
         b.sql("CREATE FUNCTION f(x TEXT) RETURNS TEXT AS PROMPT 'b {x}'")
         sql = "SELECT DISTINCT f('v' || (id % 3)) FROM t"
         results = {}
-        threads = [threading.Thread(target=lambda n=n, k=k: results.update({n: k.sql(sql).fetchall()})) for n, k in (("a", a), ("b", b))]
+        threads = [
+            threading.Thread(target=lambda n=n, k=k: results.update({n: k.sql(sql).fetchall()}))
+            for n, k in (("a", a), ("b", b))
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -379,7 +431,12 @@ def test_writes_land_whole_or_not_at_all(db):
         k.sql("INSERT INTO w SELECT id, llm('b ' || body) FROM t WHERE id < 2")
         k.sql("UPDATE w SET x = llm('c ' || x) WHERE id = 0")
         k.sql("DELETE FROM w WHERE llm('d ' || id) = 'D 2'")
-        assert k.sql("SELECT * FROM w ORDER BY ALL").fetchall() == [(0, "C A V0"), (0, "C B V0"), (1, "A V1"), (1, "B V1")]
+        assert k.sql("SELECT * FROM w ORDER BY ALL").fetchall() == [
+            (0, "C A V0"),
+            (0, "C B V0"),
+            (1, "A V1"),
+            (1, "B V1"),
+        ]
         assert k.sql("INSERT INTO w VALUES (9, llm('e')) RETURNING x, llm('f ' || x)").fetchall() == [("E", "F E")]
         assert all(n == 1 for n in model.asked.values())
 
@@ -429,7 +486,9 @@ def test_parameters(db):
 
 def test_several_statements_run_in_order(db):
     with engine(con=db) as (k, _):
-        assert k.sql("CREATE TABLE z AS SELECT 1 AS a; INSERT INTO z VALUES (2); -- done\nSELECT sum(a) FROM z;").fetchall() == [(3,)]
+        assert k.sql(
+            "CREATE TABLE z AS SELECT 1 AS a; INSERT INTO z VALUES (2); -- done\nSELECT sum(a) FROM z;"
+        ).fetchall() == [(3,)]
         assert k.sql(" -- nothing\n ; ").message == "no statement"
         assert k.sql("").message == "no statement"
 
@@ -439,7 +498,12 @@ def test_results_can_be_read_again_and_again(db):
         result = k.sql("SELECT id, llm('a ' || body) AS x FROM t WHERE id < 4 ORDER BY id")
         assert len(result) == 4 and result.columns == ("id", "x") and result.types == ("BIGINT", "VARCHAR")
         assert result.to_arrow_table().num_rows == 4 and [r[0] for r in result] == [0, 1, 2, 3]
-        assert result.fetchone()[0] == 0 and len(result.fetchmany(2)) == 2 and len(result.fetchall()) == 1 and result.fetchone() is None
+        assert (
+            result.fetchone()[0] == 0
+            and len(result.fetchmany(2)) == 2
+            and len(result.fetchall()) == 1
+            and result.fetchone() is None
+        )
         assert len(duckdb.from_arrow(result).fetchall()) == 4
         assert model.take() == 4 and result.usage.requests == 4
 
@@ -513,7 +577,7 @@ def test_a_cap_for_one_statement(db):
         ),
         (
             "SELECT 1;\nSELECT idd,\n  llm(body) FROM t",
-            "error: Referenced column \"idd\" not found in FROM clause\nline 2: SELECT idd,\n               ^^^\nhint: columns are \"id\", \"body\"",
+            'error: Referenced column "idd" not found in FROM clause\nline 2: SELECT idd,\n               ^^^\nhint: columns are "id", "body"',
         ),
         (
             "SELECT llm()",
