@@ -453,7 +453,7 @@ class OwnGrammar(DuckDBParser):
             self._fail(f"expected a value for {key}, the statement ends", "set")
         if token.token_type in self.TEXT_TOKENS:
             return self._string(f"the value of {key}", "set")
-        if token.token_type in (TokenType.NUMBER, TokenType.DASH):
+        if token.token_type in (TokenType.NUMBER, TokenType.DASH, TokenType.DOT):
             return self._number(f"the value of {key}", "set")
         if token.token_type == TokenType.NULL:
             self._advance()
