@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import duckdb
-from sqlglot import exp
 
 from kleene.own import State
+from kleene.planner import effects
 from kleene.planner.errors import ConfigError, KleeneError, PlanError
 from kleene.planner.specs import BudgetLimits, FunctionSpec, Usage
 from kleene.planner.statements import Statement, parse
@@ -241,7 +241,7 @@ class SessionWorld:
             self.final = result
         if result.plan is not None:
             return Outcome(message=result.plan, usage=result.usage, warnings=result.warnings)
-        done = _done(statement.tree, result)
+        done = effects.done(statement.tree, _count(result))
         if done is not None:
             return Outcome(message=done, usage=result.usage, warnings=result.warnings)
         return outcome_of(result)
@@ -291,20 +291,8 @@ class SessionWorld:
         self._engine.services.events.emit(event)
 
 
-def _done(tree: object, result: Result) -> str | None:
-    """What a statement without rows of its own did, in words: DuckDB answers them with a count or with nothing."""
-    counted = int(result.rows[0][0]) if result.columns == ("Count",) and len(result) == 1 else None
-    rows = "" if counted is None else f"{counted:,} row{'' if counted == 1 else 's'}"
-    if isinstance(tree, exp.Create):
-        what = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-        kind = str(tree.args.get("kind") or "").lower()
-        return f"created {kind} {what.name}" + (f" with {rows}" if rows and kind == "table" and tree.expression else "")
-    if isinstance(tree, exp.Drop):
-        return f"dropped {str(tree.args.get('kind') or '').lower()} {tree.this.name}"
-    if counted is None or not isinstance(tree, exp.Insert | exp.Update | exp.Delete) or tree.args.get("returning"):
-        return None
-    verb = {exp.Insert: "inserted", exp.Update: "updated", exp.Delete: "deleted"}[type(tree)]
-    return f"{verb} {rows}"
+def _count(result: Result) -> int | None:
+    return int(result.rows[0][0]) if result.columns == ("Count",) and len(result) == 1 else None
 
 
 def _function(spec: FunctionSpec) -> FunctionView:
