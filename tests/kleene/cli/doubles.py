@@ -34,9 +34,8 @@ class Answer:
 
 def answer(text: str, **more: Any) -> Answer:
     """The rows of a DuckDB statement as an engine would give them."""
-    with duckdb.connect() as con:
-        relation = con.sql(text)
-        return Answer(tuple(relation.columns), tuple(str(t) for t in relation.types), relation.to_arrow_table(), **more)
+    relation = duckdb.sql(text)
+    return Answer(tuple(relation.columns), tuple(str(t) for t in relation.types), relation.to_arrow_table(), **more)
 
 
 def said(message: str) -> Answer:
