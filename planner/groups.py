@@ -20,7 +20,7 @@ class Grouped(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
-def hide(block: exp.Select, hidden: list[exp.Expression]) -> None:
+def hide(block: exp.Select, hidden: list[exp.Expr]) -> None:
     """Replace the block's grouping expressions with calls, wherever they occur in it, by ``Grouped`` nodes; ``hidden`` gets the originals."""
     group = block.args.get("group")
     if group is None:
@@ -33,13 +33,13 @@ def hide(block: exp.Select, hidden: list[exp.Expression]) -> None:
                 found.replace(Grouped(this=len(hidden) - 1))
 
 
-def show(root: exp.Expression, shown: list[exp.Expression]) -> None:
+def show(root: exp.Expr, shown: list[exp.Expr]) -> None:
     """Put expressions back in place of ``Grouped`` nodes; ``shown`` may itself hold such nodes, of lower numbers or higher."""
     while (node := root.find(Grouped)) is not None:
         node.replace(exp.Paren(this=shown[int(node.args["this"])].copy()))
 
 
-def _grouping(block: exp.Select, group: exp.Group) -> Iterator[exp.Expression]:
+def _grouping(block: exp.Select, group: exp.Group) -> Iterator[exp.Expr]:
     items = [e.this if isinstance(e, exp.Alias) else e for e in block.expressions]
     if group.args.get("all"):
         yield from items
@@ -56,7 +56,7 @@ def _grouping(block: exp.Select, group: exp.Group) -> Iterator[exp.Expression]:
             yield leaf
 
 
-def _leaves(node: exp.Expression) -> Iterator[exp.Expression]:
+def _leaves(node: exp.Expr) -> Iterator[exp.Expr]:
     for child in node.iter_expressions():
         if isinstance(child, exp.Cube | exp.Rollup | exp.GroupingSets | exp.Tuple):
             yield from _leaves(child)
@@ -64,7 +64,7 @@ def _leaves(node: exp.Expression) -> Iterator[exp.Expression]:
             yield unparen(child)
 
 
-def _places(block: exp.Select) -> Iterator[exp.Expression]:
+def _places(block: exp.Select) -> Iterator[exp.Expr]:
     for key in ("expressions", "group", "having", "qualify", "order", "windows", "distinct"):
         value = block.args.get(key)
         if isinstance(value, list):

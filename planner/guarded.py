@@ -54,12 +54,12 @@ MAX_CALL_OPERANDS = 6  # beyond, the text of readiness among call operands would
 MAX_BRANCHING = 4  # levels of conditions under conditions: each about triples the text (12 kB at four)
 
 
-def tame(node: exp.Expression) -> bool:
+def tame(node: exp.Expr) -> bool:
     """The guarded text stays in bounds: conditions with several calls do not nest deeper than ``MAX_BRANCHING``."""
     return _branching(node) <= MAX_BRANCHING
 
 
-def _branching(node: exp.Expression) -> int:
+def _branching(node: exp.Expr) -> int:
     held = [c for c in node.iter_expressions() if has_call(c)]
     deepest = max((_branching(c) for c in held), default=0)
     branches = isinstance(node, exp.Connector | exp.Case | exp.If | exp.Coalesce) and len(held) > 1
@@ -70,7 +70,7 @@ class NotReadable(Exception):
     """No readiness can be written for this expression (a subquery, aggregate or window with calls stands in the way)."""
 
 
-def strictly(node: exp.Expression) -> exp.Expression:
+def strictly(node: exp.Expr) -> exp.Expr:
     """The expression with its calls guarded, NULL as a whole until all that it needs is answered."""
     if function_name(node) == "unnest":  # only the root of a select item may be one: what it unnests is guarded
         copy = node.copy()
@@ -80,7 +80,7 @@ def strictly(node: exp.Expression) -> exp.Expression:
     return value if strict(node) else _when_ready(node, value)
 
 
-def truth_of(node: exp.Expression) -> exp.Expression:
+def truth_of(node: exp.Expr) -> exp.Expr:
     """A condition of which only matters whether it is TRUE: rows are kept, branches are taken. Pure conjuncts first, guarding the rest."""
     if not has_call(node):
         return node.copy()
@@ -104,7 +104,7 @@ def truth_of(node: exp.Expression) -> exp.Expression:
     return all_of([r if r.parent is None else r.copy() for r in result])
 
 
-def _alternatives(node: exp.Or) -> exp.Expression:
+def _alternatives(node: exp.Or) -> exp.Expr:
     """An OR of which only matters whether it is TRUE: a later operand is asked where the earlier ones are decided and not TRUE."""
     parts = disjuncts(node)
     pure = [p.copy() for p in parts if not has_call(p)]
@@ -122,7 +122,7 @@ def _alternatives(node: exp.Or) -> exp.Expression:
     return exp.Paren(this=any_of(result))
 
 
-def _when_true_or_not(condition: exp.Expression, value: exp.Expression) -> exp.Expression:
+def _when_true_or_not(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
     """``value`` where it is decided whether the condition is TRUE; the whole value where that cannot be told."""
     try:
         decided = decision(condition)
@@ -131,7 +131,7 @@ def _when_true_or_not(condition: exp.Expression, value: exp.Expression) -> exp.E
     return value if decided is None else case_when(decided, value)
 
 
-def value_of(node: exp.Expression) -> exp.Expression:
+def value_of(node: exp.Expr) -> exp.Expr:
     """The expression with every call inside guarded; equal to it once all lookups answer. The argument is not changed."""
     if not has_call(node):
         return node.copy()
@@ -151,7 +151,7 @@ def value_of(node: exp.Expression) -> exp.Expression:
     return _inside(node.copy(), strictly if isinstance(node, exp.AggFunc) else value_of)
 
 
-def _inside(copy: exp.Expression, guarded: Callable[[exp.Expression], exp.Expression]) -> exp.Expression:
+def _inside(copy: exp.Expr, guarded: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
     """Guard the values below a node in place; what only gives them structure (ORDER BY in an aggregate, FILTER, OVER) stays as it is."""
     for child in list(copy.iter_expressions()):
         if not has_call(child):
@@ -165,7 +165,7 @@ def _inside(copy: exp.Expression, guarded: Callable[[exp.Expression], exp.Expres
     return copy
 
 
-def _call(node: Call) -> exp.Expression:
+def _call(node: Call) -> exp.Expr:
     inner = [a for a in node.expressions if has_call(a)]
     value = node.copy()
     value.set("expressions", [value_of(a) for a in node.expressions])
@@ -175,7 +175,7 @@ def _call(node: Call) -> exp.Expression:
     return case_when(all_of(ready), value) if ready else value
 
 
-def _connector(node: exp.And | exp.Or) -> exp.Expression:
+def _connector(node: exp.And | exp.Or) -> exp.Expr:
     is_and = isinstance(node, exp.And)
     parts = conjuncts(node) if is_and else disjuncts(node)
     join = all_of if is_and else any_of
@@ -196,7 +196,7 @@ def _connector(node: exp.And | exp.Or) -> exp.Expression:
     return exp.Paren(this=join(result))
 
 
-def _case(node: exp.Case) -> exp.Expression:
+def _case(node: exp.Case) -> exp.Expr:
     copy = node.copy()
     branches = copy.args["ifs"]
     default = copy.args.get("default")
@@ -226,7 +226,7 @@ def _case(node: exp.Case) -> exp.Expression:
     return copy
 
 
-def _coalesce(node: exp.Coalesce) -> exp.Expression:
+def _coalesce(node: exp.Coalesce) -> exp.Expr:
     parts = [node.this, *node.expressions]
     values = [value_of(p) for p in parts]
     for i in range(1, len(parts)):
@@ -237,14 +237,14 @@ def _coalesce(node: exp.Coalesce) -> exp.Expression:
     return exp.Coalesce(this=values[0], expressions=values[1:])
 
 
-def _ready_or_none(node: exp.Expression) -> exp.Expression | None:
+def _ready_or_none(node: exp.Expr) -> exp.Expr | None:
     try:
         return readiness(node)
     except NotReadable:
         return None
 
 
-def _when_ready(condition: exp.Expression, value: exp.Expression) -> exp.Expression:
+def _when_ready(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
     ready = _ready_or_none(unparen(condition))
     return value if ready is None else case_when(ready, value)
 
@@ -252,7 +252,7 @@ def _when_ready(condition: exp.Expression, value: exp.Expression) -> exp.Express
 # -- readiness -----------------------------------------------------------------------------------------------------------------------
 
 
-def readiness(node: exp.Expression) -> exp.Expression | None:
+def readiness(node: exp.Expr) -> exp.Expr | None:
     """R(node) as SQL, None where it is always TRUE. TRUE means ready; FALSE and NULL mean not yet. Raises ``NotReadable``."""
     if not has_call(node):
         return None
@@ -260,7 +260,9 @@ def readiness(node: exp.Expression) -> exp.Expression | None:
         below = _all([readiness(a) for a in node.expressions])
         here = Ready(this=node.args["this"], expressions=[value_of(a) for a in node.expressions])
         return here if below is None else case_when(below, here)
-    if isinstance(node, exp.Query | exp.AggFunc | exp.Filter | exp.Window | exp.Lambda | exp.Comprehension | exp.Exists):
+    if isinstance(
+        node, exp.Query | exp.AggFunc | exp.Filter | exp.Window | exp.Lambda | exp.Comprehension | exp.Exists
+    ):
         raise NotReadable
     if isinstance(node, exp.In) and node.args.get("query") is not None:
         raise NotReadable
@@ -279,7 +281,7 @@ def readiness(node: exp.Expression) -> exp.Expression | None:
     return _all([readiness(c) for c in inner.iter_expressions()])
 
 
-def decision(node: exp.Expression) -> exp.Expression | None:
+def decision(node: exp.Expr) -> exp.Expr | None:
     """D(node) as SQL, None where it is always TRUE: it is decided whether the condition is TRUE. A conjunction is as soon as one operand is
     known not to be TRUE, also when that one is unknown. Raises ``NotReadable``."""
     if not has_call(node):
@@ -292,39 +294,39 @@ def decision(node: exp.Expression) -> exp.Expression | None:
     return readiness(inner)
 
 
-def _cheap_first(parts: list[exp.Expression]) -> list[exp.Expression]:
+def _cheap_first(parts: list[exp.Expr]) -> list[exp.Expr]:
     """The order in which ``value_of`` reaches operands: pure ones first. Those that must not be copied decide nothing here."""
     return [p for p in parts if not has_call(p) and copyable(p)] + [p for p in parts if has_call(p)]
 
 
-def _is_true(condition: exp.Expression) -> exp.Expression:
+def _is_true(condition: exp.Expr) -> exp.Expr:
     return exp.Is(this=paren(truth_of(condition)), expression=exp.true())
 
 
-def _is_not_true(condition: exp.Expression) -> exp.Expression:
+def _is_not_true(condition: exp.Expr) -> exp.Expr:
     return is_not(truth_of(condition), True)
 
 
-def _is_false(condition: exp.Expression) -> exp.Expression:
+def _is_false(condition: exp.Expr) -> exp.Expr:
     return exp.Is(this=paren(value_of(condition)), expression=exp.false())
 
 
-def _is_not_null(value: exp.Expression) -> exp.Expression:
+def _is_not_null(value: exp.Expr) -> exp.Expr:
     return exp.Not(this=exp.Is(this=paren(value_of(value)), expression=exp.Null()))
 
 
-def _all(parts: list[exp.Expression | None]) -> exp.Expression | None:
+def _all(parts: list[exp.Expr | None]) -> exp.Expr | None:
     needed = [p for p in parts if p is not None]
     return all_of(needed) if needed else None
 
 
 def _short_circuit(
-    parts: list[exp.Expression],
-    decided: Callable[[exp.Expression], exp.Expression],
-    ready: Callable[[exp.Expression], exp.Expression | None] = readiness,
-) -> exp.Expression | None:
+    parts: list[exp.Expr],
+    decided: Callable[[exp.Expr], exp.Expr],
+    ready: Callable[[exp.Expr], exp.Expr | None] = readiness,
+) -> exp.Expr | None:
     """Ready when a part is ready and decides, or when all are ready, left to right."""
-    result: exp.Expression | None = None
+    result: exp.Expr | None = None
     for part in reversed(parts):
         own = ready(part)
         if result is None:
@@ -335,7 +337,7 @@ def _short_circuit(
     return result
 
 
-def _ready_case(node: exp.Case) -> exp.Expression | None:
+def _ready_case(node: exp.Case) -> exp.Expr | None:
     operand = node.this
     result = readiness(node.args["default"]) if node.args.get("default") is not None else None
     for branch in reversed(node.args["ifs"]):
@@ -346,13 +348,11 @@ def _ready_case(node: exp.Case) -> exp.Expression | None:
     return result
 
 
-def _branch(condition: exp.Expression, yes: exp.Expression, no: exp.Expression) -> exp.Expression | None:
+def _branch(condition: exp.Expr, yes: exp.Expr, no: exp.Expr) -> exp.Expr | None:
     return _joined_branch(condition, readiness(yes), readiness(no))
 
 
-def _joined_branch(
-    condition: exp.Expression, yes: exp.Expression | None, no: exp.Expression | None
-) -> exp.Expression | None:
+def _joined_branch(condition: exp.Expr, yes: exp.Expr | None, no: exp.Expr | None) -> exp.Expr | None:
     own = decision(condition)
     if yes is None and no is None:
         return own

@@ -41,7 +41,7 @@ class Block:
         return [s for s in self.sources if s.has(column)]
 
 
-def items_of(select: exp.Select) -> list[exp.Expression]:
+def items_of(select: exp.Select) -> list[exp.Expr]:
     """The FROM items of a block in written order. Raises ``Opaque`` where there is none."""
     from_ = select.args.get("from_")
     if from_ is None:
@@ -71,7 +71,7 @@ def describe_block(select: exp.Select, relations: Relations) -> Block:
 def _described_at_once(select: exp.Select, names: list[str], relations: Relations) -> Block | None:
     """One question for all sources: ``SELECT *, 0 AS <mark>, a.*, 0 AS <mark>, b.*``. None where a source shows no columns (a semi join's)."""
     mark = "kleene_next_source"
-    wanted: list[exp.Expression] = [exp.Star()]
+    wanted: list[exp.Expr] = [exp.Star()]
     for name in names:
         wanted.append(exp.alias_(exp.Literal.number(0), mark))
         wanted.append(_columns_of(name))
@@ -113,7 +113,7 @@ def output_names(select: exp.Select, relations: Relations) -> tuple[str, ...]:
     return names
 
 
-def _describe(select: exp.Select, wanted: list[exp.Expression], relations: Relations) -> tuple[str, ...] | None:
+def _describe(select: exp.Select, wanted: list[exp.Expr], relations: Relations) -> tuple[str, ...] | None:
     probe = exp.Select(expressions=wanted)
     probe.set("from_", select.args["from_"].copy())
     probe.set("joins", [j.copy() for j in select.args.get("joins") or []])
@@ -123,7 +123,7 @@ def _describe(select: exp.Select, wanted: list[exp.Expression], relations: Relat
 def _ctes_around(select: exp.Select) -> list[exp.CTE]:
     """The CTEs visible in the block, outermost first."""
     found: list[list[exp.CTE]] = []
-    node: exp.Expression | None = select
+    node: exp.Expr | None = select
     while node is not None:
         with_ = node.args.get("with_")
         if isinstance(with_, exp.With):
@@ -151,7 +151,7 @@ def _bind(query: exp.Select, ctes: list[exp.CTE], relations: Relations) -> tuple
     return None if described is None else tuple(name for name, _ in described)
 
 
-def without_calls(tree: exp.Expression) -> exp.Expression:
+def without_calls(tree: exp.Expr) -> exp.Expr:
     """The tree with every call and parameter replaced by a NULL of its type: it binds without any of our functions."""
     root = exp.Tuple(expressions=[tree.copy()])
     for node in list(root.find_all(Call, Ready, exp.Placeholder, exp.Parameter)):

@@ -12,7 +12,7 @@ from sqlglot import exp
 from kleene.planner.calls import Call, has_call, unparen
 from kleene.planner.dialect import function_name
 
-STRICT_NODES: tuple[type[exp.Expression], ...] = (
+STRICT_NODES: tuple[type[exp.Expr], ...] = (
     exp.EQ,
     exp.NEQ,
     exp.GT,
@@ -85,7 +85,7 @@ STRICT_NAMES = frozenset(
 )
 
 
-def strict(node: exp.Expression) -> bool:
+def strict(node: exp.Expr) -> bool:
     """Missing answers inside make the expression NULL."""
     if isinstance(node, Call):
         return all(strict(a) for a in node.expressions if has_call(a))
@@ -100,7 +100,7 @@ def strict(node: exp.Expression) -> bool:
     return known and all(strict(c) for c in node.iter_expressions() if has_call(c))
 
 
-def monotone(node: exp.Expression) -> bool:
+def monotone(node: exp.Expr) -> bool:
     """The expression's TRUE or FALSE is final even while answers are missing: AND, OR and NOT over strict atoms."""
     node = unparen(node)
     if isinstance(node, exp.And | exp.Or):

@@ -2,7 +2,7 @@
 
     python scripts/fuzz_planner.py --seconds 60 [--seed N] [--keep-going]
 
-Prints each statement whose rows differ, or that costs more calls with the rules than without, with the tables that show it.
+Prints each statement whose rows differ, or that costs many more calls with the rules than without, with the tables that show it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.semantics.compare import Case, Difference, compare  # noqa: E402
-from tests.semantics.queries import Queries, tables  # noqa: E402
-from tests.semantics.world import World  # noqa: E402
+from tests.semantics.compare import Case, Difference, compare
+from tests.semantics.queries import Queries, tables
+from tests.semantics.world import World
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--keep-going", action="store_true")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at the first difference")
+    parser.add_argument(
+        "--dearer", action="store_true", help="print the statements that cost more calls with the rules"
+    )
     given = parser.parse_args()
     seed = random.randrange(10**9) if given.seed is None else given.seed
     ends = time.monotonic() + given.seconds
@@ -39,6 +42,10 @@ def main() -> int:
                 refused += outcome.error
                 calls[0] += outcome.calls
                 calls[1] += outcome.calls_without_rules
+                if given.dearer and outcome.calls > outcome.calls_without_rules:
+                    print(
+                        f"-- seed {seed}: {outcome.calls} calls, {outcome.calls_without_rules} without rules\n{case.sql};\n"
+                    )
             except Difference as difference:
                 found += 1
                 print(f"-- seed {seed}: {difference}\n" + ";\n".join([*case.tables, case.sql]) + ";\n", flush=True)

@@ -43,7 +43,7 @@ def constants(plan: CallPlan, context: PlanContext) -> CallPlan:
         return plan
     tree = plan.tree.copy()
     columns: dict[str, str] = {}
-    items: list[exp.Expression] = []
+    items: list[exp.Expr] = []
     for call in [n for n in tree.find_all(Call, Ready) if _constant(n) and _foldable(n)]:
         for argument in list(call.expressions):
             text = argument.sql(CallSQL)
@@ -67,16 +67,16 @@ def constants(plan: CallPlan, context: PlanContext) -> CallPlan:
     return plan.changed(tree, "constants")
 
 
-def _constant(call: exp.Expression) -> bool:
+def _constant(call: exp.Expr) -> bool:
     """All arguments are made of literals, parameters and row-wise operations on them alone: an aggregate of literals depends on rows."""
     return bool(call.expressions) and all(_literal(node) for a in call.expressions for node in a.walk())
 
 
-def _literal(node: exp.Expression) -> bool:
+def _literal(node: exp.Expr) -> bool:
     return isinstance(node, LITERAL) or function_name(node) in STRICT_NAMES
 
 
-def _foldable(call: exp.Expression) -> bool:
+def _foldable(call: exp.Expr) -> bool:
     """There is a row or a branch that may not need it, and a subquery may stand in its place."""
     if call.find_ancestor(exp.Lambda, exp.Comprehension) is not None:
         return False

@@ -24,7 +24,7 @@ def freeze(plan: CallPlan, context: PlanContext) -> CallPlan:
     for node in [n for n in tree.walk() if is_clock(n)]:
         name = function_name(node) or "now"
         text, kind = values.get(name, values["now"])
-        literal = exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect=CallSQL))
+        literal: exp.Expr = exp.Cast(this=exp.Literal.string(text), to=exp.DataType.build(kind, dialect=CallSQL))
         parent = node.parent
         if isinstance(parent, exp.Select) and node.arg_key == "expressions":
             literal = exp.alias_(literal, _label(node), quoted=True)
@@ -32,6 +32,6 @@ def freeze(plan: CallPlan, context: PlanContext) -> CallPlan:
     return plan.changed(tree, "freeze")
 
 
-def _label(node: exp.Expression) -> str:
+def _label(node: exp.Expr) -> str:
     name = function_name(node) or "now"
     return f"{name}()" if isinstance(node, exp.Anonymous) else name

@@ -29,7 +29,7 @@ from kleene.planner.guarded import strictly, tame, truth_of
 def guard(plan: CallPlan, context: PlanContext) -> CallPlan:
     tree = plan.tree.copy()
     root = exp.Tuple(expressions=[tree])
-    hidden: list[exp.Expression] = []
+    hidden: list[exp.Expr] = []
     for block in list(tree.find_all(exp.Select, exp.Update, exp.Delete)):
         if isinstance(block, exp.Select):
             hide(block, hidden)
@@ -40,7 +40,7 @@ def guard(plan: CallPlan, context: PlanContext) -> CallPlan:
     return plan if tree == plan.tree else plan.changed(tree, "guard")
 
 
-def _block(block: exp.Expression) -> None:
+def _block(block: exp.Expr) -> None:
     for key in ("where", "having", "qualify"):
         clause = block.args.get(key)
         if clause is not None and has_call(clause) and tame(clause):
@@ -61,7 +61,7 @@ def _block(block: exp.Expression) -> None:
                 assignment.expression.replace(strictly(assignment.expression))
 
 
-def _item(node: exp.Expression) -> None:
+def _item(node: exp.Expr) -> None:
     """Guard one item of a clause in place. The whole of it is NULL until it is ready, so that no run fails on a value that is not its own
     (``coalesce(f(x), '?')::INT``): inside a user's transaction that would cost the transaction."""
     if isinstance(node, exp.Alias | exp.Ordered):

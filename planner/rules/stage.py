@@ -63,7 +63,7 @@ def _stage_block(select: exp.Select, context: PlanContext) -> bool:
 # -- one source: the stage takes its name ------------------------------------------------------------------------------------------------
 
 
-def _over_one_source(select: exp.Select, name: str, pure: list[exp.Expression], calls: list[exp.Expression]) -> None:
+def _over_one_source(select: exp.Select, name: str, pure: list[exp.Expr], calls: list[exp.Expr]) -> None:
     _check_references(select, pure)
     item = select.args["from_"].this
     query = exp.Select(expressions=[exp.Star()])
@@ -77,20 +77,20 @@ def _over_one_source(select: exp.Select, name: str, pure: list[exp.Expression], 
     select.set("where", exp.Where(this=calls[-1].copy()))
 
 
-def _filtered(query: exp.Select, alias: exp.TableAlias, condition: exp.Expression) -> exp.Select:
+def _filtered(query: exp.Select, alias: exp.TableAlias, condition: exp.Expr) -> exp.Select:
     outer = exp.Select(expressions=[exp.Star()])
     outer.set("from_", exp.From(this=exp.Subquery(this=query, alias=alias.copy())))
     outer.set("where", exp.Where(this=condition.copy()))
     return outer
 
 
-def _quoted(item: exp.Expression) -> bool:
+def _quoted(item: exp.Expr) -> bool:
     alias = item.args.get("alias")
     identifier = alias.this if isinstance(alias, exp.TableAlias) else item.this
     return bool(isinstance(identifier, exp.Identifier) and identifier.args.get("quoted"))
 
 
-def _check_references(select: exp.Select, pure: list[exp.Expression]) -> None:
+def _check_references(select: exp.Select, pure: list[exp.Expr]) -> None:
     """Nothing above needs what a subquery does not have: hidden columns, schema-qualified names, select aliases used in pure conjuncts."""
     for column in select.find_all(exp.Column):
         if column.args.get("db") is not None or column.name.lower() in HIDDEN:
@@ -111,10 +111,10 @@ class _Carrier:
     def __init__(self, block: Block, stage_name: str):
         self.block = block
         self.stage_name = stage_name
-        self.items: list[exp.Expression] = []
+        self.items: list[exp.Expr] = []
         self._names: dict[str, str] = {}
 
-    def carry(self, column: exp.Expression) -> exp.Column:
+    def carry(self, column: exp.Expr) -> exp.Column:
         text = column.sql(CallSQL).lower()
         if text not in self._names:
             self._names[text] = f"c{len(self._names) + 1}"
@@ -134,9 +134,7 @@ class _Carrier:
         return self.carry(column) if self.block.owners(column.name) else None
 
 
-def _over_joins(
-    select: exp.Select, pure: list[exp.Expression], calls: list[exp.Expression], context: PlanContext
-) -> None:
+def _over_joins(select: exp.Select, pure: list[exp.Expr], calls: list[exp.Expr], context: PlanContext) -> None:
     _check_references(select, pure)
     if any(has_query(e) for e in _above(select, calls)):
         raise Opaque  # a nested query may refer to our sources by names that we would have to change
@@ -144,7 +142,7 @@ def _over_joins(
     outputs = _output_names(select, block, context)
     carrier = _Carrier(block, _free_name(select))
     aliases = {e.alias.lower() for e in select.expressions if isinstance(e, exp.Alias)}
-    new_items: list[exp.Expression] = []
+    new_items: list[exp.Expr] = []
     for item, names in zip(select.expressions, outputs, strict=True):
         new_items.extend(_item(item, names, carrier))
     new_calls = [_carried(c, carrier, frozenset()) for c in calls]
@@ -153,7 +151,7 @@ def _over_joins(
         value = select.args.get(key)
         if value is None:
             continue
-        own = aliases if key == "order" else frozenset()
+        own: set[str] | frozenset[str] = aliases if key == "order" else frozenset()
         clauses[key] = (
             [_carried(v, carrier, own) for v in value] if isinstance(value, list) else _carried(value, carrier, own)
         )
@@ -175,7 +173,7 @@ def _over_joins(
         select.set(key, value)
 
 
-def _above(select: exp.Select, calls: list[exp.Expression]) -> list[exp.Expression]:
+def _above(select: exp.Select, calls: list[exp.Expr]) -> list[exp.Expr]:
     """Everything of the block that will stand above the stage."""
     nodes = [*select.expressions, *calls]
     for key in ("group", "having", "qualify", "windows", "order", "distinct"):
@@ -213,7 +211,7 @@ def _output_names(select: exp.Select, block: Block, context: PlanContext) -> lis
     return result
 
 
-def _plain_names(item: exp.Expression, block: Block) -> tuple[str, ...] | None:
+def _plain_names(item: exp.Expr, block: Block) -> tuple[str, ...] | None:
     if isinstance(item, exp.Alias):
         if item.find(exp.Star) is not None and item.find(exp.Count) is None:
             return None
@@ -228,7 +226,7 @@ def _plain_names(item: exp.Expression, block: Block) -> tuple[str, ...] | None:
     return None
 
 
-def _item(item: exp.Expression, names: tuple[str, ...], carrier: _Carrier) -> list[exp.Expression]:
+def _item(item: exp.Expr, names: tuple[str, ...], carrier: _Carrier) -> list[exp.Expr]:
     if isinstance(item, exp.Star):
         if item.args.get("except_") or item.args.get("replace") or item.args.get("rename"):
             raise Opaque
@@ -257,7 +255,7 @@ def _star_column(name: str, block: Block) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(owners[0].name, quoted=True))
 
 
-def _carried(node: exp.Expression, carrier: _Carrier, own: frozenset[str] | set[str]) -> exp.Expression:
+def _carried(node: exp.Expr, carrier: _Carrier, own: frozenset[str] | set[str]) -> exp.Expr:
     """The node with its references to the block's sources replaced; ``own`` names are left (aliases of the select list in ORDER BY)."""
     root = exp.Tuple(expressions=[node.copy()])
     bound = {p.name.lower() for f in root.find_all(exp.Lambda) for p in f.expressions}

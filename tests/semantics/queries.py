@@ -230,7 +230,9 @@ class Queries:
             if self.chance(2):
                 tail = f" QUALIFY {self.windowed(scope)} {self.one(('<', '>='))} {self.draw(1, 2)}"
             elif self.chance(1):
-                return f"(SELECT {distinct}{', '.join(items)} FROM {source}{where} ORDER BY ALL LIMIT {self.draw(0, 4)})"
+                return (
+                    f"(SELECT {distinct}{', '.join(items)} FROM {source}{where} ORDER BY ALL LIMIT {self.draw(0, 4)})"
+                )
             return f"SELECT {distinct}{', '.join(items)} FROM {source}{where}{tail}"
         return self.grouped(source, scope, where)
 
@@ -244,9 +246,7 @@ class Queries:
         outside += [Col(self.aggregate(scope), "int"), Col(self.text_aggregate(scope), "text")]
         del grouped
         having = f" HAVING {self.boolean(outside, 1, queries=False)}" if self.chance(5) else ""
-        items = [
-            f"{self.expr(kind, outside, self.draw(0, 1), queries=False)} AS {name}" for name, kind in COLUMNS
-        ]
+        items = [f"{self.expr(kind, outside, self.draw(0, 1), queries=False)} AS {name}" for name, kind in COLUMNS]
         return f"SELECT {', '.join(items)} FROM {source}{where}{group}{having}"
 
     def aggregate(self, scope: Sequence[Col]) -> str:
@@ -277,7 +277,19 @@ class Queries:
         source, scope = self.source(depth, ctes)
         for _ in range(self.one((0, 0, 1, 1, 2)) if depth > 0 else 0):
             right, columns = self.source(depth - 1, ctes)
-            kind = self.one(("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "SEMI JOIN", "ANTI JOIN", "LATERAL"))
+            kind = self.one(
+                (
+                    "JOIN",
+                    "JOIN",
+                    "LEFT JOIN",
+                    "RIGHT JOIN",
+                    "FULL JOIN",
+                    "CROSS JOIN",
+                    "SEMI JOIN",
+                    "ANTI JOIN",
+                    "LATERAL",
+                )
+            )
             if kind == "CROSS JOIN":
                 source += f" CROSS JOIN {right}"
                 scope = [*scope, *columns]

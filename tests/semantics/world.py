@@ -99,9 +99,7 @@ class World:
             values = [None if v is None else self.outcome(name, str(v)) for v in column.to_pylist()]
             return pa.array(values, type=arrow)
 
-        self.truth.create_function(
-            name, body, None, kind, type="arrow", side_effects=False, null_handling="special"
-        )
+        self.truth.create_function(name, body, None, kind, type="arrow", side_effects=False, null_handling="special")
 
     def _reply(self, request: Any) -> str:
         prompt = request.messages[0].text

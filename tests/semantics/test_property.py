@@ -1,0 +1,54 @@
+"""Random queries with calls in all positions: rows are those of plain UDFs, under all rules, with each one off, and with none."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.semantics.compare import Case, compare
+from tests.semantics.queries import Draw, Queries, tables
+from tests.semantics.world import World
+
+SEEDED = 40
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    with World() as made:
+        yield made
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    def number(low: int, high: int) -> int:
+        return draw(st.integers(low, high))
+
+    return case(number)
+
+
+def case(number: Draw) -> Case:
+    return Case(tables(number), Queries(number).query(number(0, 1)))
+
+
+@given(case=cases(), rule=st.integers(0, 11))
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+def test_rows_are_those_of_plain_functions(world: World, case: Case, rule: int) -> None:
+    compare(world, case, rule=rule)
+
+
+def test_the_rules_save_calls_over_many_queries(world: World) -> None:
+    calls = without = 0
+    for seed in range(SEEDED):
+        outcome = compare(world, case(random.Random(seed).randint), rule=seed)
+        calls += outcome.calls
+        without += outcome.calls_without_rules
+    assert calls < without
