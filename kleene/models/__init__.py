@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from kleene.models.anthropic import Anthropic
     from kleene.models.build import build_handler
     from kleene.models.function_model import FunctionModel
+    from kleene.models.local import Local
     from kleene.models.openai import OpenAI
     from kleene.models.replay import Recorder, Replay
     from kleene.models.responses import Responses
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Anthropic",
     "FunctionModel",
+    "Local",
     "OpenAI",
     "Recorder",
     "Replay",
@@ -29,6 +31,7 @@ __all__ = [
 _HOMES = {
     "Anthropic": "kleene.models.anthropic",
     "FunctionModel": "kleene.models.function_model",
+    "Local": "kleene.models.local",
     "OpenAI": "kleene.models.openai",
     "Recorder": "kleene.models.replay",
     "Replay": "kleene.models.replay",

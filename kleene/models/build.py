@@ -70,12 +70,16 @@ def aliases_of(models: Models, config: Config) -> dict[str, Alias]:
 
 
 def make_provider(text: str, config: Config) -> Provider:
-    """The provider for ``anthropic:MODEL``, ``openai:MODEL`` or ``responses:MODEL``. Raises ``ConfigError`` (``NoModel`` without a key)."""
+    """The provider for ``anthropic:MODEL``, ``openai:MODEL``, ``responses:MODEL``, ``local`` or ``local:FILE.gguf``. Raises ``ConfigError`` (``NoModel`` without a key)."""
     provider, colon, model = text.partition(":")
+    if provider.strip() == "local":
+        from kleene.models.local import Local
+
+        return Local(model.strip() or None)
     provider = "openai" if provider == _BOTH else provider.strip()
     if not colon or not model.strip() or provider not in PROVIDERS:
         near = did_you_mean(provider, PROVIDERS)
-        hint = f"write {near or 'anthropic'}:MODEL; providers are {', '.join(PROVIDERS)}"
+        hint = f"write {near or 'anthropic'}:MODEL; providers are {', '.join(PROVIDERS)}; local is a small model in this process"
         raise ConfigError(f"{text!r} does not name a model", hint=hint)
     model = model.strip()
     if provider == "anthropic":

@@ -6,7 +6,8 @@ import re
 
 import attrs
 
-from kleene.udfs.protocols import Request
+from kleene.udfs.jsontext import JsonProblem, parse
+from kleene.udfs.protocols import Reply, Request
 
 STRUCTURED = ("schema", "tool", "text")
 _TOOLS = re.compile(r"tool", re.I)
@@ -28,6 +29,7 @@ class Degrade:
     seed: bool = True
     temperature: bool = True
     swap_max_tokens: bool = False
+    _ignored: int = attrs.field(default=0, init=False)
 
     def learn(self, refusal: str, request: Request) -> bool:
         """Take a 400's text in. True: something was given up, so that asking again can help. Gives each thing up once."""
@@ -52,6 +54,20 @@ class Degrade:
         else:
             return False
         return True
+
+    def saw(self, reply: Reply) -> None:
+        """Take in a reply to a request with a schema. A server that decodes by the schema never ends in something that is no JSON: one that
+        does so twice in a row ignores how it was asked, and is asked in the next way."""
+        if reply.stop != "end" or not reply.text.strip() or self.structured == "text":
+            return
+        try:
+            parse(reply.text)
+            self._ignored = 0
+        except JsonProblem:
+            self._ignored += 1
+        if self._ignored >= 2:
+            self._ignored = 0
+            self.structured = STRUCTURED[STRUCTURED.index(self.structured) + 1]
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ import outcome
 import trio
 
 from kleene.models.provider import Capabilities, OnText
+from kleene.planner.errors import number
 from kleene.planner.specs import Price
 from kleene.udfs.protocols import ProviderError, Reply, Request
 
@@ -54,6 +55,11 @@ class FunctionModel:
         return self.price is None
 
     @property
+    def instant(self) -> bool:
+        """Whether the function returns its text at once; where it returns an awaitable after all, its timeout is kept here."""
+        return not self.threads and not inspect.iscoroutinefunction(self.fn)
+
+    @property
     def capabilities(self) -> Capabilities:
         return Capabilities(context_window=self.context_window, json_schema=True)
 
@@ -62,7 +68,7 @@ class FunctionModel:
         try:
             found = await self._in_thread(request) if self.threads else self.fn(request)
             if type(found) is not str and inspect.isawaitable(found):
-                found = await self._awaited(found)
+                found = await self._in_time(request, found)
         except ProviderError:
             raise
         except Exception as error:
@@ -93,6 +99,18 @@ class FunctionModel:
             "malformed",
             f"{self.name} returned {type(found).__name__}, not text",
             hint="return a str or a kleene.Reply(text)",
+        )
+
+    async def _in_time(self, request: Request, found: Awaitable[Any]) -> Any:
+        timeout = request.options.timeout
+        with trio.move_on_after(timeout) as scope:
+            return await self._awaited(found)
+        assert scope.cancelled_caught
+        raise ProviderError(
+            "timeout",
+            f"no reply from {self.name} within {number(timeout)} s",
+            retryable=True,
+            hint="SET timeout = SECONDS allows more",
         )
 
     async def _in_thread(self, request: Request) -> Any:

@@ -106,6 +106,8 @@ class HttpProvider:
             reply = self.read(value, request)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
             raise self.malformed(value) from None
+        if request.schema is not None:
+            self.degrade.saw(reply)
         return attrs.evolve(reply, text=clean(reply.text))
 
     async def _streamed(self, request: Request, body: dict[str, Any], on_text: OnText) -> Reply:

@@ -86,6 +86,8 @@ class Responses(HttpProvider):
         cached = min(count(usage, "input_tokens_details", "cached_tokens"), asked)
         written = min(count(usage, "input_tokens_details", "cache_write_tokens"), asked - cached)
         known = reported(asked, answered)
+        if stop == "end" and answered >= request.options.max_tokens:
+            stop = "length"  # llama.cpp says completed where it cut
         model = value.get("model")
         return Reply(
             text,

@@ -191,7 +191,14 @@ class Router:
         price = provider.price or (None if provider.free else self.prices.of(provider.model))
         window = provider.context_window or self.context_windows.get(provider.model)
         return Route(
-            alias, provider.name, provider.endpoint, provider.model + _variant(options), price, window, provider.free
+            alias,
+            provider.name,
+            provider.endpoint,
+            provider.model + _variant(options),
+            price,
+            window,
+            provider.free,
+            instant=getattr(provider, "instant", False),
         )
 
 

@@ -92,10 +92,22 @@ def test_the_users_price_and_window_are_used() -> None:
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("gpt-5", "write anthropic:MODEL; providers are anthropic, openai, responses"),
-        ("antropic:x", "write anthropic:MODEL; providers are anthropic, openai, responses"),
-        ("openai:", "write openai:MODEL; providers are anthropic, openai, responses"),
-        (":x", "write anthropic:MODEL; providers are anthropic, openai, responses"),
+        (
+            "gpt-5",
+            "write anthropic:MODEL; providers are anthropic, openai, responses; local is a small model in this process",
+        ),
+        (
+            "antropic:x",
+            "write anthropic:MODEL; providers are anthropic, openai, responses; local is a small model in this process",
+        ),
+        (
+            "openai:",
+            "write openai:MODEL; providers are anthropic, openai, responses; local is a small model in this process",
+        ),
+        (
+            ":x",
+            "write anthropic:MODEL; providers are anthropic, openai, responses; local is a small model in this process",
+        ),
     ],
 )
 def test_a_string_that_names_no_model_is_an_error(text: str, hint: str) -> None:

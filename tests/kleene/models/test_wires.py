@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import attrs
 import pytest
 import trio
 
 from kleene.udfs.protocols import Message, Reply, Request
-from tests.fake_server import FakeServer, Raw, Say, failure, sse
+from tests.fake_server import FakeServer, Raw, Say, failure, sse, write
 from tests.kleene.models.wires import BOOL, WIRES, ask, provider, run, send
 
 pytestmark = pytest.mark.parametrize("wire", sorted(WIRES))
@@ -85,6 +86,35 @@ def test_a_server_without_schemas_is_asked_with_a_tool_then_in_words(wire: str) 
         assert run(work) == ["bad_request True", '{"answer": true}', '{"answer": true}']
     assert server.asks[-1].prompt == 'Is apple red?\n\nReply with JSON only: {"answer": true} or {"answer": false}'
     assert model.degrade.notes == ("no JSON schema: asked for in words, validated",)
+
+
+def test_a_server_that_ignores_schemas_is_asked_with_a_tool_then_in_words(wire: str) -> None:
+    def rule(a: Any) -> Any:
+        words = "Reply with JSON only" in a.prompt
+        return (
+            Say('{"answer": true}')
+            if words
+            else Raw(write(attrs.evolve(a, body=without_tools(a)), Say("It is red.")).body, 200)
+        )
+
+    with FakeServer(rule) as server:
+        model = provider(wire, server.url)
+
+        async def work() -> list[str]:
+            said = [(await model.send(ask(schema=BOOL))).text for _ in range(6)]
+            await model.aclose()
+            return said
+
+        assert run(work) == ["It is red."] * 4 + ['{"answer": true}'] * 2
+    assert [(a.schema is not None, a.tool) for a in server.asks[::2]] == [
+        (True, None),
+        (False, "answer"),
+        (False, None),
+    ]
+
+
+def without_tools(a: Any) -> dict[str, Any]:
+    return {k: v for k, v in a.body.items() if k not in ("tools", "tool_choice")}
 
 
 def test_tool_arguments_that_are_not_json_come_back_as_they_are(wire: str) -> None:

