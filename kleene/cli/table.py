@@ -93,7 +93,7 @@ def fit(widths: list[int], width: int | None) -> list[int] | None:
     """Widths that fit, the widest columns cut first; None where even narrow columns do not.
 
     >>> fit([3, 50, 20], 40), fit([3, 50, 20], None), fit([50, 50], 12)
-    ([3, 15, 12], [3, 50, 20], None)
+    ([3, 14, 13], [3, 50, 20], None)
     """
     if width is None:
         return widths
