@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import attrs
 import trio
 
 from kleene.planner.errors import BudgetExceeded, CallFailed, ConfigError, KleeneError, Refused, number
@@ -277,7 +276,7 @@ class Dispatcher:
             context.meter.add(sent.total)
             raise
         usage = sent.total
-        context.meter.add(attrs.evolve(usage, items=1))
+        context.meter.answered(usage)
         if type(answer) is Answered:
             self._trace(context, work, started, sent, reply=reply.text)
         else:
@@ -292,7 +291,7 @@ class Dispatcher:
         request = lane.request(prompt)
         reply = await self._sender.send(request, context.ledger, sent, context.statement)
         answer = lane.reader.read(reply)
-        if isinstance(answer, Unknown) and answer.kind in REPAIRED:
+        if type(answer) is Unknown and answer.kind in REPAIRED:
             # Out of budget: the first reply stands as unknown, for a repair is worth less than the statement.
             with contextlib.suppress(BudgetExceeded):
                 asked_again = repair(request, lane.reader, reply, answer)

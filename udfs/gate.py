@@ -72,7 +72,7 @@ class Gate:
         else:
             self._inside += 1
             endpoint.inside += 1
-        while (wait := endpoint.held_until - self._clock()) > 0:
+        while endpoint.held_until and (wait := endpoint.held_until - self._clock()) > 0:
             try:
                 await trio.sleep(wait)
             except BaseException:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import attrs
 
@@ -21,6 +21,8 @@ TRILLIONTHS = 10**12  # a token at $0.01 per million is 10,000 of them
 
 class Reservation:
     """The worst case of one request, held until it is settled or released. Whichever comes first counts; later ones do nothing."""
+
+    __slots__ = ("_amounts", "_flights", "_ledger", "_open")
 
     def __init__(self, ledger: Ledger, amounts: tuple[int, int, int], *, in_flight: bool):
         self._ledger = ledger
@@ -42,7 +44,8 @@ class Reservation:
             if not self._open:
                 return
             self._open = False
-            self._ledger._change(tuple(-a for a in self._amounts), counted(usage), usage, -self._flights)
+            calls, tokens, dollars = self._amounts
+            self._ledger._change((-calls, -tokens, -dollars), counted(usage), usage, -self._flights)
         if usage.requests > self._amounts[0]:
             raise ValueError(f"{usage.requests} requests were sent on a reservation of {self._amounts[0]} calls")
 
@@ -51,7 +54,8 @@ class Reservation:
         with self._ledger._lock:
             if self._open:
                 self._open = False
-                self._ledger._change(tuple(-a for a in self._amounts), (0, 0, 0), None, -self._flights)
+                calls, tokens, dollars = self._amounts
+                self._ledger._change((-calls, -tokens, -dollars), (0, 0, 0), None, -self._flights)
 
 
 class Ledger:
@@ -74,13 +78,16 @@ class Ledger:
         self._clock: Callable[[], float] = parent._clock if parent is not None else clock
         self._lock: threading.RLock = parent._lock if parent is not None else threading.RLock()
         self._start = self._clock()
+        self._path: tuple[Ledger, ...] = (self, *(parent._path if parent is not None else ()))
+        self._sliced = parent is not None and parent._sliced  # somewhere in the chain is a share: the general way is taken
         self._limits = limits or BudgetLimits()
         self._level: int = parent._level if parent is not None else 0
         self._share: tuple[int | None, ...] = (None, None, None)
         self._closed = False
+        self._bounds = self._in_units()
         self._reserved = [0, 0, 0]
         self._settled = [0, 0, 0]
-        self._usage = Usage()
+        self._usage: list[float] = [0] * 7 + [0.0, 0, 0, 0.0]  # in the order of Usage
         self._flights = 0
 
     # --- asking
@@ -94,7 +101,8 @@ class Ledger:
     def used(self) -> Usage:
         """All that was settled or recorded here and in the ledgers below."""
         with self._lock:
-            return attrs.evolve(self._usage, dollars=self._settled[2] / TRILLIONTHS)
+            usage = Usage(*self._usage)  # type: ignore[arg-type]
+            return attrs.evolve(usage, dollars=self._settled[2] / TRILLIONTHS)
 
     @property
     def reserved(self) -> BudgetLimits:
@@ -151,10 +159,11 @@ class Ledger:
 
     def check_wall(self) -> None:
         """Raises ``BudgetExceeded('wall', ...)`` once a wall of the chain is reached."""
-        now = self._clock()
-        for node in self._chain():
-            if node._limits.wall is not None and now >= node._start + node._limits.wall:
-                raise node._exceeded_wall(now)
+        for node in self._path:
+            if node._limits.wall is not None:
+                now = self._clock()
+                if now >= node._start + node._limits.wall:
+                    raise node._exceeded_wall(now)
 
     # --- spending
 
@@ -204,6 +213,7 @@ class Ledger:
             below._level = self._level + 1
             self._change(tuple(s or 0 for s in shares), (0, 0, 0), None)
             below._share = tuple(shares)
+            below._sliced = True
         return below
 
     def close(self) -> None:
@@ -211,6 +221,7 @@ class Ledger:
         with self._lock:
             before = [self._held(d) for d in range(3)]
             self._closed = True
+            self._bounds = self._in_units()
             if self.parent is not None:
                 self.parent._change(tuple(self._held(d) - before[d] for d in range(3)), (0, 0, 0), None)
 
@@ -230,6 +241,7 @@ class Ledger:
                     )
             given = attrs.asdict(limits, filter=lambda _, value: value is not None)
             self._limits = attrs.evolve(self._limits, **given)
+            self._bounds = self._in_units()
 
     def replace(self, limits: BudgetLimits) -> None:
         """Sets all limits, None for none: the host's ``RESET budget.calls``. What is used stays used. Raises ``PolicyError`` on a slice."""
@@ -239,28 +251,39 @@ class Ledger:
                     "a child's budget can only be lowered", hint="set the budget of its parent, before it starts"
                 )
             self._limits = limits
+            self._bounds = self._in_units()
 
     # --- within the lock
 
     def _reserve(self, amounts: tuple[int, int, int], *, in_flight: bool) -> Reservation:
-        self.check_wall()
+        bounded = self._sliced
+        for node in self._path:
+            bounded = bounded or node._bounds is not None
+            if node._limits.wall is not None:
+                self.check_wall()
         with self._lock:
-            for d, asked in enumerate(amounts):
-                self._check(d, asked)
+            if bounded:
+                for d, asked in enumerate(amounts):
+                    self._check(d, asked)
             self._change(amounts, (0, 0, 0), None, int(in_flight))
         return Reservation(self, amounts, in_flight=in_flight)
 
-    def _chain(self) -> Iterator[Ledger]:
-        node: Ledger | None = self
-        while node is not None:
-            yield node
-            node = node.parent
+    def _chain(self) -> tuple[Ledger, ...]:
+        return self._path
+
+    def _in_units(self) -> tuple[int | None, ...] | None:
+        """The limits of the counted dimensions in whole units; None where there is none at all. A closed ledger has what it used."""
+        if self._closed:
+            return ()
+        given = [getattr(self._limits, name) for name in COUNTED]
+        if given == [None, None, None]:
+            return None
+        return tuple(None if value is None else unit(d, value) for d, value in enumerate(given))
 
     def _limit(self, d: int) -> int | None:
         if self._closed:
             return self._settled[d]
-        value = getattr(self._limits, COUNTED[d])
-        return None if value is None else unit(d, value)
+        return None if self._bounds is None else self._bounds[d]
 
     def _held(self, d: int) -> int:
         """What this ledger holds in its parent: what is in flight, or all of a slice's share that is not yet used."""
@@ -293,15 +316,21 @@ class Ledger:
     def _change(
         self, reserved: tuple[int, ...], settled: tuple[int, ...], usage: Usage | None, flights: int = 0
     ) -> None:
-        for node in self._chain():
+        for node in self._path:
             node._flights += flights
-            before = [node._held(d) for d in range(3)]
-            for d in range(3):
-                node._reserved[d] += reserved[d]
-                node._settled[d] += settled[d]
+            if node._sliced:
+                before = [node._held(d) for d in range(3)]
+            held, spent = node._reserved, node._settled
+            held[0] += reserved[0]
+            held[1] += reserved[1]
+            held[2] += reserved[2]
             if usage is not None:
-                node._usage = node._usage + usage
-            reserved = tuple(node._held(d) - before[d] for d in range(3))
+                spent[0] += settled[0]
+                spent[1] += settled[1]
+                spent[2] += settled[2]
+                add_usage(node._usage, usage)
+            if node._sliced:
+                reserved = tuple(node._held(d) - before[d] for d in range(3))
 
     def _share_of(self, d: int, children: int, cap: float | None) -> int | None:
         left = self._left(d)
@@ -357,10 +386,25 @@ def shown(d: int, value: int) -> float:
 
 def exact(calls: int, tokens: int, dollars: float) -> tuple[int, int, int]:
     """Whole, non-negative amounts. Raises ValueError on a negative one: it would make room out of nothing."""
-    amounts = (unit(0, calls), unit(1, tokens), unit(2, dollars))
-    if min(amounts) < 0:
+    amounts = (int(calls), int(tokens), round(dollars * TRILLIONTHS) if dollars else 0)
+    if calls < 0 or tokens < 0 or dollars < 0:
         raise ValueError(f"a budget amount is negative: calls={calls} tokens={tokens} dollars={dollars}")
     return amounts
+
+
+def add_usage(total: list[float], usage: Usage) -> None:
+    """Adds in place; what a model call seldom has is looked at last."""
+    total[0] += usage.requests
+    total[1] += usage.items
+    total[2] += usage.memo_hits
+    total[3] += usage.input_tokens
+    total[4] += usage.output_tokens
+    total[5] += usage.cache_read_tokens
+    total[6] += usage.cache_write_tokens
+    total[7] += usage.dollars
+    total[8] += usage.unpriced
+    total[9] += usage.unknown
+    total[10] += usage.seconds
 
 
 def counted(usage: Usage) -> tuple[int, int, int]:

@@ -117,6 +117,8 @@ class Route:
     context_window: int | None = None
     # A FunctionModel or local model costs no dollars, so that a dollar budget has a meaning without a price.
     free: bool = False
+    # Its replies come without waiting (a Python function in the loop's own thread), so that no timeout could act on them.
+    instant: bool = attrs.field(default=False, eq=False)
 
 
 class CallHandler(Protocol):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import duckdb
@@ -73,9 +72,7 @@ class Registration:
                 function = functools.partial(body, carrier)
                 self._create(con, f"kleene_{name}_{carrier.value}{self.suffix}", function, kind, volatile=volatile)
 
-    def _create(
-        self, con: duckdb.DuckDBPyConnection, name: str, function: Callable[..., Any], kind: Any, *, volatile: bool
-    ) -> None:
+    def _create(self, con: duckdb.DuckDBPyConnection, name: str, function: Any, kind: Any, *, volatile: bool) -> None:
         con.create_function(name, function, None, kind, type="arrow", side_effects=volatile, null_handling="special")
         self._names.append(name)
 

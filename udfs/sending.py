@@ -95,9 +95,12 @@ class Sender:
     async def _attempt(self, request: Request, route: Route, ledger: Ledger, sent: Sent) -> Reply:
         reservation = await self._reserve(request, route, ledger)
         try:
-            with trio.move_on_after(request.options.timeout) as scope:
+            if route.instant:
                 reply = await self._handler.send(request, route)
-            if scope.cancelled_caught:
+            else:
+                with trio.move_on_after(request.options.timeout) as scope:
+                    reply = await self._handler.send(request, route)
+            if not route.instant and scope.cancelled_caught:
                 raise ProviderError(
                     "timeout",
                     f"no reply from {route.model} within {number(request.options.timeout)} s",

@@ -10,6 +10,7 @@ import attrs
 
 from kleene.planner.specs import CallSpec, Usage, Volatility
 from kleene.udfs.answers import Answered, Unknown
+from kleene.udfs.ledger import add_usage
 from kleene.udfs.lookups import Key, SiteAnswers
 
 if TYPE_CHECKING:
@@ -83,26 +84,20 @@ class Meter:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts = [0] * 10 + [0.0]
-        self._dollars = 0.0
+        self._counts: list[float] = [0] * 7 + [0.0, 0, 0, 0.0]  # in the order of Usage
         self.unknown_kinds: dict[str, int] = {}
         self.failed = 0
         self.first_failure: str | None = None
 
     def add(self, usage: Usage) -> None:
         with self._lock:
-            counts = self._counts
-            counts[0] += usage.requests
-            counts[1] += usage.items
-            counts[2] += usage.memo_hits
-            counts[3] += usage.input_tokens
-            counts[4] += usage.output_tokens
-            counts[5] += usage.cache_read_tokens
-            counts[6] += usage.cache_write_tokens
-            counts[8] += usage.unpriced
-            counts[9] += usage.unknown
-            counts[10] += usage.seconds
-            self._dollars += usage.dollars
+            add_usage(self._counts, usage)
+
+    def answered(self, usage: Usage, items: int = 1) -> None:
+        """Add what a request used that brought so many answers."""
+        with self._lock:
+            add_usage(self._counts, usage)
+            self._counts[1] += items
 
     def unknown(self, kind: str, count: int = 1) -> None:
         with self._lock:
@@ -118,20 +113,7 @@ class Meter:
     @property
     def usage(self) -> Usage:
         with self._lock:
-            c = self._counts
-            return Usage(
-                int(c[0]),
-                int(c[1]),
-                int(c[2]),
-                int(c[3]),
-                int(c[4]),
-                int(c[5]),
-                int(c[6]),
-                self._dollars,
-                int(c[8]),
-                int(c[9]),
-                c[10],
-            )
+            return Usage(*self._counts)  # type: ignore[arg-type]
 
 
 @attrs.define(eq=False)
