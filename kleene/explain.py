@@ -164,7 +164,8 @@ def _guess(site: Site, waits: frozenset[int], known: dict[int, SiteEstimate]) ->
 def _price(running: Running, asks: list[Ask]) -> Estimate:
     services = running.around.services
     try:
-        return running.wait(services.runtime.submit(services.dispatcher.estimate, running.context, asks))
+        estimate: Estimate = running.wait(services.runtime.submit(services.dispatcher.estimate, running.context, asks))
+        return estimate
     except NoModel:
         distinct = {(a.site.spec.digest(), a.prompt()) for a in asks}
         characters = sum(len(prompt) for _, prompt in distinct)

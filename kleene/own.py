@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -107,12 +108,12 @@ def _show(what: str, state: State, ledger: Ledger) -> Result:
         return _rows(("name", "model", "effort", "turns", "prompt"), agents)
     used, limits, left = ledger.used, ledger.limits, ledger.remaining()
     spent = {"calls": used.requests, "tokens": used.tokens, "dollars": used.dollars, "depth": 0, "wall": None}
-    rows = [
+    budget = [
         (name, getattr(limits, name), spent[name], getattr(left, name))
         for name in ("calls", "tokens", "dollars", "depth", "wall")
     ]
-    return _rows(("dimension", "limit", "used", "remaining"), rows)
+    return _rows(("dimension", "limit", "used", "remaining"), budget)
 
 
-def _rows(columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> Result:
-    return Result(columns, ("VARCHAR",) * len(columns), rows=rows)
+def _rows(columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> Result:
+    return Result(columns, ("VARCHAR",) * len(columns), rows=list(rows))

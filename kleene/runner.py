@@ -128,7 +128,9 @@ class Running:
             suspicious=plan.suspicious,
         )
         try:
-            return run_to_fixpoint(loop)  # type: ignore[return-value]
+            result = run_to_fixpoint(loop)
+            assert isinstance(result, Fetched)
+            return result
         finally:
             self._caller.close()
             around.lookups.close([c.answers for c in call_sites])
@@ -138,7 +140,7 @@ class Running:
         for site in plan.sites:
             answers = SiteAnswers(name=f"{self.number}:{site.number}")
             call = CallSite(site.spec, site.volatility, answers)
-            answers.ask = lambda _, keys, call=call: self._demand(call, keys)  # type: ignore[misc]
+            answers.ask = lambda _, keys, call=call: self._demand(call, keys)
             sites.append(call)
             self.context.sites[call.name] = call
         self.around.lookups.open([c.answers for c in sites])

@@ -8,7 +8,7 @@ from typing import Protocol
 import attrs
 from sqlglot import exp
 
-from kleene.planner.calls import Call, Ready
+from kleene.planner.calls import Call, calls_in
 from kleene.planner.settings import Settings
 from kleene.planner.specs import CallSpec, Span, Volatility
 
@@ -39,7 +39,7 @@ class CallPlan:
     are paid for. ``rules`` names the rules that changed it.
     """
 
-    tree: exp.Expression
+    tree: exp.Expr
     sites: tuple[Site, ...]
     kind: str = "query"
     suspicious: bool = False
@@ -61,11 +61,11 @@ class CallPlan:
         sites = tuple(attrs.evolve(s, demand=s.demand or reason) for s in self.sites)
         return attrs.evolve(self, sites=sites, suspicious=False)
 
-    def changed(self, tree: exp.Expression, rule: str) -> CallPlan:
+    def changed(self, tree: exp.Expr, rule: str) -> CallPlan:
         return attrs.evolve(self, tree=tree, rules=(*self.rules, rule))
 
 
-def _controls(call: exp.Expression) -> set[int]:
+def _controls(call: exp.Expr) -> set[int]:
     found: set[int] = set()
     child, parent = call, call.parent
     while parent is not None:
@@ -87,8 +87,8 @@ def _controls(call: exp.Expression) -> set[int]:
             if child.arg_key in ("with_", "from_", "joins"):
                 before = []
         for node in before:
-            if isinstance(node, exp.Expression):
-                found |= {c.site for c in node.find_all(Call, Ready)}
+            if isinstance(node, exp.Expr):
+                found |= {c.site for c in calls_in(node)}
         child, parent = parent, parent.parent
     return found
 

@@ -6,6 +6,7 @@ functions that DuckDB knows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 from sqlglot import exp
@@ -35,7 +36,7 @@ class Ready(exp.Expression):
         return int(self.args["this"])
 
 
-def new_call(site: int, arguments: list[exp.Expression], carrier: Carrier) -> Call:
+def new_call(site: int, arguments: list[exp.Expr], carrier: Carrier) -> Call:
     call = Call(this=site, expressions=arguments)
     call.meta["carrier"] = CARRIER_SQL[carrier]
     return call
@@ -46,15 +47,22 @@ def carrier_type(call: Call) -> str:
     return str(call.meta.get("carrier", "VARCHAR"))
 
 
-def has_call(node: exp.Expression | None) -> bool:
+def calls_in(node: exp.Expr) -> Iterator[Call | Ready]:
+    """Every call and readiness in the tree."""
+    for found in node.walk():
+        if isinstance(found, Call | Ready):
+            yield found
+
+
+def has_call(node: exp.Expr | None) -> bool:
     return node is not None and node.find(Call, Ready) is not None
 
 
-def has_query(node: exp.Expression | None) -> bool:
+def has_query(node: exp.Expr | None) -> bool:
     return node is not None and node.find(exp.Query) is not None
 
 
-def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """The operands of a tree of ANDs, parentheses around them removed, in written order."""
     node = unparen(node)
     if isinstance(node, exp.And):
@@ -62,34 +70,34 @@ def conjuncts(node: exp.Expression) -> list[exp.Expression]:
     return [node]
 
 
-def disjuncts(node: exp.Expression) -> list[exp.Expression]:
+def disjuncts(node: exp.Expr) -> list[exp.Expr]:
     node = unparen(node)
     if isinstance(node, exp.Or):
         return disjuncts(node.left) + disjuncts(node.right)
     return [node]
 
 
-def unparen(node: exp.Expression) -> exp.Expression:
+def unparen(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-def paren(node: exp.Expression) -> exp.Expression:
+def paren(node: exp.Expr) -> exp.Expr:
     """The node in parentheses where its place in a larger expression may need them."""
     simple = (exp.Paren, exp.Column, exp.Literal, exp.Anonymous, Call, Ready, exp.Case, exp.Boolean, exp.Null)
     return node if isinstance(node, simple) else exp.Paren(this=node)
 
 
-def all_of(nodes: list[exp.Expression]) -> exp.Expression:
+def all_of(nodes: list[exp.Expr]) -> exp.Expr:
     return _joined(exp.And, nodes)
 
 
-def any_of(nodes: list[exp.Expression]) -> exp.Expression:
+def any_of(nodes: list[exp.Expr]) -> exp.Expr:
     return _joined(exp.Or, nodes)
 
 
-def _joined(kind: type[exp.Connector], nodes: list[exp.Expression]) -> exp.Expression:
+def _joined(kind: type[exp.Connector], nodes: list[exp.Expr]) -> exp.Expr:
     if len(nodes) == 1:
         return nodes[0]
     result = paren(nodes[0])
@@ -98,11 +106,11 @@ def _joined(kind: type[exp.Connector], nodes: list[exp.Expression]) -> exp.Expre
     return result
 
 
-def case_when(condition: exp.Expression, value: exp.Expression) -> exp.Case:
+def case_when(condition: exp.Expr, value: exp.Expr) -> exp.Case:
     """``CASE WHEN condition THEN value END``."""
     return exp.Case(ifs=[exp.If(this=condition, true=value)])
 
 
-def is_not(node: exp.Expression, value: bool) -> exp.Expression:
+def is_not(node: exp.Expr, value: bool) -> exp.Expr:
     """``NOT (node) IS TRUE`` or ``NOT (node) IS FALSE``: never NULL."""
     return exp.Not(this=exp.Is(this=exp.Paren(this=node), expression=exp.Boolean(this=value)))

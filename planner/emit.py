@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, Ready, carrier_type
+from kleene.planner.calls import Call, Ready, calls_in, carrier_type
 from kleene.planner.dialect import CallSQL
 from kleene.planner.specs import Volatility
 
@@ -16,12 +16,12 @@ def emit(plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = Fal
     ``dry``: for counting; a call on demand becomes NULL, so that nothing is sent.
     """
     root = exp.Tuple(expressions=[plan.tree.copy()])
-    for node in list(root.find_all(Call, Ready)):
+    for node in list(calls_in(root)):
         node.replace(_function(node, plan.site(node.site), statement, suffix, dry=dry))
     return str(root.expressions[0].sql(CallSQL, pretty=pretty))
 
 
-def _function(node: Call | Ready, site: Site, statement: str, suffix: str, *, dry: bool) -> exp.Expression:
+def _function(node: Call | Ready, site: Site, statement: str, suffix: str, *, dry: bool) -> exp.Expr:
     name = f"kleene_ready{suffix}"
     if isinstance(node, Call):
         verb = "get"

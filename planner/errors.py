@@ -80,7 +80,9 @@ class Refused(KleeneError):
 
 
 class BudgetExceeded(KleeneError):
-    def __init__(self, dimension: str, limit: float, used: float, *, hint: str | None = None, message: str | None = None):
+    def __init__(
+        self, dimension: str, limit: float, used: float, *, hint: str | None = None, message: str | None = None
+    ):
         super().__init__(message or f"{dimension} budget exceeded: {number(used)} > {number(limit)}", hint=hint)
         self.dimension = dimension
         self.limit = limit

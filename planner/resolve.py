@@ -43,11 +43,11 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
     return _fence(plan)
 
 
-def _mentions_function(tree: exp.Expression, catalog: Catalog) -> bool:
+def _mentions_function(tree: exp.Expr, catalog: Catalog) -> bool:
     return any(catalog.function(str(n.this)) is not None for n in tree.find_all(exp.Anonymous))
 
 
-def _kind(tree: exp.Expression) -> str:
+def _kind(tree: exp.Expr) -> str:
     if isinstance(tree, WRITES) or (isinstance(tree, exp.Create) and tree.args.get("kind") in ("TABLE",)):
         return "write"
     return "query" if isinstance(tree, exp.Query | exp.Values) else "other"
@@ -56,7 +56,7 @@ def _kind(tree: exp.Expression) -> str:
 # -- SQL functions ---------------------------------------------------------------------------------------------------------------------
 
 
-def _inline_sql_functions(tree: exp.Expression, catalog: Catalog, statement: Statement) -> exp.Expression:
+def _inline_sql_functions(tree: exp.Expr, catalog: Catalog, statement: Statement) -> exp.Expr:
     """Replace every call of an AS SQL function by its body, innermost definitions last. Raises ``PlanError`` on endless recursion."""
     for _ in range(MAX_EXPANSIONS):
         node = next((n for n in tree.find_all(exp.Anonymous) if _is_sql(catalog.function(str(n.this)))), None)
@@ -82,7 +82,7 @@ def _is_sql(spec: FunctionSpec | None) -> bool:
     return spec is not None and spec.body == "sql"
 
 
-def _substitute(body: exp.Expression, spec: FunctionSpec, arguments: dict[str, exp.Expression]) -> exp.Expression:
+def _substitute(body: exp.Expr, spec: FunctionSpec, arguments: dict[str, exp.Expr]) -> exp.Expr:
     names = {p.name.lower(): p for p in spec.params}
     for column in list(body.find_all(exp.Column)):
         name = column.name.lower()
@@ -93,9 +93,9 @@ def _substitute(body: exp.Expression, spec: FunctionSpec, arguments: dict[str, e
     return body
 
 
-def _arguments(node: exp.Anonymous, spec: FunctionSpec, statement: Statement) -> dict[str, exp.Expression]:
+def _arguments(node: exp.Anonymous, spec: FunctionSpec, statement: Statement) -> dict[str, exp.Expr]:
     """Parameter name (lower case) → expression, of positional and named arguments."""
-    given: dict[str, exp.Expression] = {}
+    given: dict[str, exp.Expr] = {}
     for position, argument in enumerate(node.expressions):
         if isinstance(argument, exp.PropertyEQ | exp.Kwarg):
             name = argument.this.name.lower()
@@ -151,7 +151,7 @@ class _Resolver:
         self.sites: list[Site] = []
         self._known: dict[tuple[object, ...], int] = {}
 
-    def run(self, tree: exp.Expression) -> exp.Expression:
+    def run(self, tree: exp.Expr) -> exp.Expr:
         found = [n for n in tree.find_all(exp.Anonymous, bfs=False) if self.catalog.function(str(n.this)) is not None]
         root = exp.Tuple(expressions=[tree])  # so that the tree itself may be replaced
         _name_outputs(found)
@@ -185,20 +185,21 @@ class _Resolver:
         call = new_call(site, arguments, spec.answer.carrier)
         if spec.table is not None:
             limit = values[1][0].copy() if spec.name == "expand" else None
+            assert place is not None
             self._table(place, spec, call, limit)
         else:
             node.replace(_typed(call, spec.answer))
 
     def _specify(
-        self, node: exp.Anonymous, spec: FunctionSpec, given: dict[str, exp.Expression]
-    ) -> tuple[CallSpec, list[tuple[exp.Expression, str]]]:
+        self, node: exp.Anonymous, spec: FunctionSpec, given: dict[str, exp.Expr]
+    ) -> tuple[CallSpec, list[tuple[exp.Expr, str]]]:
         """The call's specification (constant options applied) and its remaining arguments with their declared types."""
         answer, alias, effort = (
             spec.answer,
             spec.model or self.settings.model_default,
             spec.effort or self.settings.effort,
         )
-        values: list[tuple[exp.Expression, str]] = []
+        values: list[tuple[exp.Expr, str]] = []
         for param in spec.params:
             value = given.get(param.name.lower())
             if spec.body == "builtin" and param.name in ("model", "effort", "schema"):
@@ -228,7 +229,7 @@ class _Resolver:
             values,
         )
 
-    def _constant(self, node: exp.Anonymous, spec: FunctionSpec, name: str, value: exp.Expression) -> str:
+    def _constant(self, node: exp.Anonymous, spec: FunctionSpec, name: str, value: exp.Expr) -> str:
         if isinstance(value, exp.Literal) and value.is_string:
             return str(value.this)
         raise self._error(
@@ -236,7 +237,7 @@ class _Resolver:
         )
 
     def _aggregate(
-        self, node: exp.Anonymous, spec: FunctionSpec, call_spec: CallSpec, values: list[tuple[exp.Expression, str]]
+        self, node: exp.Anonymous, spec: FunctionSpec, call_spec: CallSpec, values: list[tuple[exp.Expr, str]]
     ) -> None:
         """``llm_agg(i, t ORDER BY k) FILTER (WHERE p)`` is a call over ``string_agg(t, separator ORDER BY k) FILTER (WHERE p)``."""
         instruction, text = values[0][0], values[1][0]
@@ -245,16 +246,16 @@ class _Resolver:
         distinct = isinstance(inner, exp.Distinct)
         if distinct:
             inner = inner.expressions[0]
-        item: exp.Expression = _as_text(inner, "VARCHAR")
+        item: exp.Expr = _as_text(inner, "VARCHAR")
         if distinct:
             item = exp.Distinct(expressions=[item])
         separator = exp.Literal.string(AGGREGATE_SEPARATOR)
-        joined: exp.Expression = exp.Anonymous(this="string_agg", expressions=[item, separator])
+        joined: exp.Expr = exp.Anonymous(this="string_agg", expressions=[item, separator])
         if order is not None:
             joined = exp.Anonymous(
                 this="string_agg", expressions=[item, exp.Order(this=separator, expressions=order.expressions)]
             )
-        target: exp.Expression = node
+        target: exp.Expr = node
         if isinstance(node.parent, exp.Filter) and node.parent.this is node:
             target = node.parent
             joined = exp.Filter(this=joined, expression=node.parent.expression.copy())
@@ -262,14 +263,14 @@ class _Resolver:
         site = self._site(node, spec, call_spec, arguments)
         target.replace(new_call(site, arguments, spec.answer.carrier))
 
-    def _table(self, place: exp.Expression, spec: FunctionSpec, call: Call, limit: exp.Expression | None) -> None:
+    def _table(self, place: exp.Expr, spec: FunctionSpec, call: Call, limit: exp.Expr | None) -> None:
         """A table function is its list of rows, unnested."""
         assert spec.table is not None
         rows = _typed(call, spec.answer)
         if limit is not None:
             rows = exp.Anonymous(this="list_slice", expressions=[rows, exp.Literal.number(1), limit])
         if len(spec.table) == 1 and spec.answer.sql.upper().endswith("VARCHAR[]"):
-            items: exp.Expression = exp.alias_(exp.Anonymous(this="unnest", expressions=[rows]), spec.table[0].name)
+            items: exp.Expr = exp.alias_(exp.Anonymous(this="unnest", expressions=[rows]), spec.table[0].name)
         else:
             depth = exp.PropertyEQ(this=exp.to_identifier("max_depth"), expression=exp.Literal.number(2))
             items = exp.Anonymous(this="unnest", expressions=[rows, depth])
@@ -282,9 +283,7 @@ class _Resolver:
             subquery.set("alias", alias.copy())
             place.replace(subquery)
 
-    def _site(
-        self, node: exp.Anonymous, spec: FunctionSpec, call_spec: CallSpec, arguments: list[exp.Expression]
-    ) -> int:
+    def _site(self, node: exp.Anonymous, spec: FunctionSpec, call_spec: CallSpec, arguments: list[exp.Expr]) -> int:
         key: tuple[object, ...] = (call_spec, tuple(a.sql(CallSQL) if not has_call(a) else repr(a) for a in arguments))
         if spec.volatility is Volatility.VOLATILE:
             key = (*key, len(self.sites))
@@ -306,7 +305,7 @@ class _Resolver:
         self._known[key] = number
         return number
 
-    def _renumber(self, root: exp.Expression) -> None:
+    def _renumber(self, root: exp.Expr) -> None:
         """Number sites by their first appearance in the text, so that EXPLAIN and traces read in the order of the statement."""
         order: dict[int, int] = {}
         for call in root.find_all(Call, bfs=False):
@@ -320,11 +319,11 @@ class _Resolver:
         ]
         self.sites = sorted(renamed, key=lambda s: s.number)
 
-    def _error(self, node: exp.Expression, message: str, hint: str) -> PlanError:
+    def _error(self, node: exp.Expr, message: str, hint: str) -> PlanError:
         return PlanError(message, hint=hint, span=span_of(self.statement, node), source=self.statement.source)
 
 
-def _as_text(value: exp.Expression, declared: str) -> exp.Expression:
+def _as_text(value: exp.Expr, declared: str) -> exp.Expr:
     """The argument as its declared type, then as text: keys are the same in every run and for every input type."""
     text = exp.DataType.build("VARCHAR", dialect=CallSQL)
     value = value.copy()
@@ -335,7 +334,7 @@ def _as_text(value: exp.Expression, declared: str) -> exp.Expression:
     return exp.Cast(this=value, to=text)
 
 
-def _typed(call: exp.Expression, answer: AnswerType) -> exp.Expression:
+def _typed(call: exp.Expr, answer: AnswerType) -> exp.Expr:
     """The call cast from its carrier to the function's type."""
     if answer.kind in ("text", "bool", "double", "score"):
         wanted = {
@@ -359,7 +358,7 @@ def _name_outputs(found: list[exp.Anonymous]) -> None:
     """Alias every unaliased output column that holds a call, in its own block and in those around it, with the name the user would
     expect: a bare call is named by its function, anything else by its text."""
     for node in found:
-        item: exp.Expression | None = node
+        item: exp.Expr | None = node
         while item is not None:
             if (
                 isinstance(item.parent, exp.Select)
@@ -373,7 +372,7 @@ def _name_outputs(found: list[exp.Anonymous]) -> None:
             item = item.parent
 
 
-def _label(node: exp.Expression, statement: Statement) -> str:
+def _label(node: exp.Expr, statement: Statement) -> str:
     """The call as the user wrote it, on one line, at most 60 characters."""
     span = span_of(statement, node)
     text = statement.source[span.start : span.end] if span is not None else node.name
@@ -408,9 +407,9 @@ def _fence(plan: CallPlan) -> CallPlan:
     return attrs.evolve(plan, sites=tuple(attrs.evolve(s, demand=reasons.get(s.number)) for s in plan.sites))
 
 
-def _changes_between_runs(tree: exp.Expression) -> str | None:
+def _changes_between_runs(tree: exp.Expr) -> str | None:
     """Something random could reach a call's argument or decide which rows reach it; harmless in the outermost select list."""
-    outermost: Iterable[exp.Expression] = ()
+    outermost: Iterable[exp.Expr] = ()
     if isinstance(tree, exp.Select) and not tree.args.get("distinct"):
         outermost = [e for e in tree.expressions if not has_call(e)]
     harmless = {id(n) for e in outermost for n in e.walk()}
@@ -421,7 +420,7 @@ def _changes_between_runs(tree: exp.Expression) -> str | None:
     return None
 
 
-def _recursive_terms(tree: exp.Expression) -> list[exp.Expression]:
+def _recursive_terms(tree: exp.Expr) -> list[exp.Expr]:
     terms = []
     for with_ in tree.find_all(exp.With):
         if not with_.args.get("recursive"):
@@ -435,7 +434,7 @@ def _recursive_terms(tree: exp.Expression) -> list[exp.Expression]:
     return terms
 
 
-def _refuse_where_no_call_can_be(tree: exp.Expression, statement: Statement) -> None:
+def _refuse_where_no_call_can_be(tree: exp.Expr, statement: Statement) -> None:
     def refuse(what: str, hint: str) -> PlanError:
         return PlanError(f"a call cannot stand in {what}", hint=hint, span=statement.span, source=statement.source)
 

@@ -21,7 +21,9 @@ class Span:
     @classmethod
     def at(cls, source: str, start: int, end: int) -> Span:
         start = max(0, min(start, len(source)))
-        return cls(start, max(start, end), source.count("\n", 0, start) + 1, start - (source.rfind("\n", 0, start) + 1) + 1)
+        return cls(
+            start, max(start, end), source.count("\n", 0, start) + 1, start - (source.rfind("\n", 0, start) + 1) + 1
+        )
 
 
 class Volatility(enum.Enum):
@@ -153,7 +155,16 @@ class CallSpec:
 
     def digest(self) -> str:
         """SHA-256 (hex) over what can change the reply to a rendered prompt. The alias is not part: the model that answers is keyed apart."""
-        body = [self.answer.kind, self.answer.sql, self.answer.schema, self.effort, self.max_tokens, self.temperature, self.seed, self.system]
+        body = [
+            self.answer.kind,
+            self.answer.sql,
+            self.answer.schema,
+            self.effort,
+            self.max_tokens,
+            self.temperature,
+            self.seed,
+            self.system,
+        ]
         return hashlib.sha256(json.dumps(body, ensure_ascii=True).encode()).hexdigest()
 
 

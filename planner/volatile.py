@@ -46,7 +46,7 @@ VOLATILE = frozenset(
         "getvariable",
     ]
 )
-EFFECTS = frozenset("nextval setseed write_log".split())
+EFFECTS = frozenset(["nextval", "setseed", "write_log"])
 # Aggregates whose value depends on the order in which rows arrive, unless they are given an ORDER BY.
 ORDER_SENSITIVE = frozenset(
     [
@@ -96,11 +96,11 @@ ORDER_SENSITIVE = frozenset(
 )
 
 
-def is_clock(node: exp.Expression) -> bool:
+def is_clock(node: exp.Expr) -> bool:
     return function_name(node) in CLOCK
 
 
-def is_volatile(node: exp.Expression) -> bool:
+def is_volatile(node: exp.Expr) -> bool:
     """This node alone changes from evaluation to evaluation."""
     if isinstance(node, exp.TableSample):
         return True
@@ -110,16 +110,16 @@ def is_volatile(node: exp.Expression) -> bool:
     return name in VOLATILE
 
 
-def has_effect(node: exp.Expression) -> bool:
+def has_effect(node: exp.Expr) -> bool:
     """Evaluating this node changes something: a statement that holds it must run exactly once."""
     return function_name(node) in EFFECTS
 
 
-def any_volatile(node: exp.Expression | None) -> bool:
+def any_volatile(node: exp.Expr | None) -> bool:
     return node is not None and any(is_volatile(n) for n in node.walk())
 
 
-def is_suspicious(node: exp.Expression) -> bool:
+def is_suspicious(node: exp.Expr) -> bool:
     """This node may give another value in another run of the same text (thread timing), though nothing in it is random."""
     if isinstance(node, exp.Limit | exp.Fetch):
         return True
@@ -129,7 +129,7 @@ def is_suspicious(node: exp.Expression) -> bool:
     return name in ORDER_SENSITIVE and node.find(exp.Order) is None
 
 
-def copyable(node: exp.Expression) -> bool:
+def copyable(node: exp.Expr) -> bool:
     """A guard may hold a second copy of this expression: no volatile part, no query (it would run twice), no window."""
     for inner in node.walk():
         if is_volatile(inner) or isinstance(inner, exp.Query | exp.Window):

@@ -230,16 +230,14 @@ def _item(item: exp.Expr, names: tuple[str, ...], carrier: _Carrier) -> list[exp
     if isinstance(item, exp.Star):
         if item.args.get("except_") or item.args.get("replace") or item.args.get("rename"):
             raise Opaque
-        return [exp.alias_(carrier.carry(_star_column(name, carrier.block)), name, quoted=True) for name in names]
+        columns = _star_columns(carrier.block)
+        return [exp.alias_(carrier.carry(c), name, quoted=True) for c, name in zip(columns, names, strict=True)]
     if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
         if item.this.args.get("except_") or item.this.args.get("replace") or item.this.args.get("rename"):
             raise Opaque
         source = carrier.block.source(item.table)
         assert source is not None
-        columns = [
-            exp.column(exp.to_identifier(c, quoted=True), table=exp.to_identifier(item.table, quoted=True))
-            for c in source.columns
-        ]
+        columns = [_qualified(c, item.table) for c in source.columns]
         return [exp.alias_(carrier.carry(c), name, quoted=True) for c, name in zip(columns, names, strict=True)]
     carried = _carried(item, carrier, frozenset())
     if isinstance(item, exp.Alias):
@@ -247,12 +245,23 @@ def _item(item: exp.Expr, names: tuple[str, ...], carrier: _Carrier) -> list[exp
     return [exp.alias_(carried, names[0], quoted=True)]
 
 
-def _star_column(name: str, block: Block) -> exp.Column:
-    """A column of ``*``. Where two sources share the name, which one is meant depends on USING: too subtle to rename."""
-    owners = block.owners(name)
-    if len(owners) != 1:
-        raise Opaque
-    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(owners[0].name, quoted=True))
+def _star_columns(block: Block) -> list[exp.Column]:
+    """The columns of ``*``, in order: those of all sources, or, where USING and NATURAL merge some, by their one name."""
+    qualified = [_qualified(c, s.name) for s in block.sources for c in s.columns]
+    if len(qualified) == len(block.star):
+        return qualified
+    if len({n.lower() for n in block.star}) != len(block.star):
+        raise Opaque  # two columns of one name, one of them merged: which is which cannot be told
+    columns = []
+    for name in block.star:
+        owners = block.owners(name)
+        merged = exp.column(exp.to_identifier(name, quoted=True))
+        columns.append(_qualified(name, owners[0].name) if len(owners) == 1 else merged)
+    return columns
+
+
+def _qualified(column: str, table: str) -> exp.Column:
+    return exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(table, quoted=True))
 
 
 def _carried(node: exp.Expr, carrier: _Carrier, own: frozenset[str] | set[str]) -> exp.Expr:
