@@ -38,11 +38,19 @@ class HttpReply:
 
 
 @attrs.define(eq=False)
-class _Clients:
-    """The clients of one trio loop: idle ones last in, first out."""
+class _Shard:
+    """A client with one connection. ``used``: it has served a request, so that its connection may have been closed since."""
+
+    client: httpx.AsyncClient
+    used: bool = False
+
+
+@attrs.define(eq=False)
+class _Shards:
+    """The shards of one trio loop: idle ones last in, first out."""
 
     gate: trio.Semaphore
-    idle: list[httpx.AsyncClient] = attrs.field(factory=list)
+    idle: list[_Shard] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
@@ -54,7 +62,7 @@ class Endpoint:
     headers: Mapping[str, str] = attrs.field(repr=False)
     connections: int = 64
     max_reply_bytes: int = MAX_REPLY_BYTES
-    _clients: dict[trio.lowlevel.TrioToken, _Clients] = attrs.field(factory=dict, init=False, repr=False)
+    _shards: dict[trio.lowlevel.TrioToken, _Shards] = attrs.field(factory=dict, init=False, repr=False)
     _urls: dict[str, httpx.URL] = attrs.field(factory=dict, init=False, repr=False)
     _tls: ssl.SSLContext | None = attrs.field(default=None, init=False, repr=False)
 
@@ -75,22 +83,20 @@ class Endpoint:
 
     async def aclose(self) -> None:
         """Close this loop's idle connections."""
-        clients = self._clients.pop(trio.lowlevel.current_trio_token(), None)
+        shards = self._shards.pop(trio.lowlevel.current_trio_token(), None)
         with trio.CancelScope(shield=True):
-            for client in clients.idle if clients else ():
-                await client.aclose()
+            for shard in shards.idle if shards else ():
+                await shard.client.aclose()
 
     async def _exchange(self, path: str, content: bytes, take: Take | None) -> HttpReply:
         token = trio.lowlevel.current_trio_token()
-        clients = self._clients.get(token)
-        if clients is None:
-            clients = self._clients.setdefault(token, _Clients(trio.Semaphore(self.connections)))
-        async with clients.gate:
-            client = clients.idle.pop() if clients.idle else self._new_client()
+        shards = self._shards.get(token)
+        if shards is None:
+            shards = self._shards.setdefault(token, _Shards(trio.Semaphore(self.connections)))
+        async with shards.gate:
+            shard = shards.idle.pop() if shards.idle else _Shard(self._new_client())
             try:
-                response = await client.send(
-                    client.build_request("POST", self._url(path), content=content), stream=True
-                )
+                response = await self._sent(shard, path, content)
                 try:
                     return await self._reply(response, take)
                 finally:
@@ -98,7 +104,19 @@ class Endpoint:
                         with trio.CancelScope(shield=True):
                             await response.aclose()
             finally:
-                clients.idle.append(client)
+                shards.idle.append(shard)
+
+    async def _sent(self, shard: _Shard, path: str, content: bytes) -> httpx.Response:
+        """Send, and wait for the head of the response. A kept connection that ends without a byte of it was being closed while the request
+        went out, which the server then did not read: that request alone is sent again, once, on a new connection."""
+        used, shard.used = shard.used, True
+        url = self._url(path)
+        try:
+            return await shard.client.send(shard.client.build_request("POST", url, content=content), stream=True)
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            if not used:
+                raise
+        return await shard.client.send(shard.client.build_request("POST", url, content=content), stream=True)
 
     async def _reply(self, response: httpx.Response, take: Take | None) -> HttpReply:
         """Read a response to its end, or no further than its limit."""

@@ -15,6 +15,7 @@ import pytest
 from kleene.models import OpenAI
 from kleene.models.failures import Origin, from_status, retry_after
 from kleene.planner.errors import ConfigError, NoModel
+from kleene.udfs.protocols import ProviderError
 from tests.fake_server import FakeServer, Raw, Say, chat, failure, write
 from tests.kleene.models.wires import BOOL, WIRES, ask, fail, provider, run, send
 
@@ -191,6 +192,24 @@ def test_a_keep_alive_connection_closed_between_requests_is_replaced_unnoticed()
 
         assert run(work) == ["ok"] * 3
         assert (server.count, server.connections) == (3, 3)
+
+
+def test_a_keep_alive_connection_that_closes_under_a_request_is_replaced_once() -> None:
+    def rule(a: Any) -> Any:
+        return Raw(silent=True) if a.number in (1, 4, 5) else "ok"
+
+    with FakeServer(rule) as server:
+        model = provider("openai", server.url)
+
+        async def work() -> list[str]:
+            said = [(await model.send(ask())).text for _ in range(3)]
+            with pytest.raises(ProviderError) as error:
+                await model.send(ask())
+            await model.aclose()
+            return [*said, error.value.kind]
+
+        assert run(work) == ["ok", "ok", "ok", "network"]
+        assert server.count == 6
 
 
 def test_a_gzip_reply_is_read_and_one_cut_short_is_an_error() -> None:
