@@ -115,6 +115,7 @@ class Running:
                 at=time.time(), statement=self.statement_id, duckdb_sql=text, explain=", ".join(plan.rules)
             )
         )
+        named = {s.number: c.name for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None}
         looked_up = [c for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None]
         loop = Loop(
             sites=looked_up,
@@ -126,6 +127,11 @@ class Running:
             error_types=(duckdb.Error,),
             max_runs=around.settings.max_runs,
             suspicious=plan.suspicious,
+            waits={
+                named[s.number]: frozenset(named[w] for w in s.waits if w in named)
+                for s in plan.sites
+                if s.waits and s.number in named
+            },
         )
         try:
             result = run_to_fixpoint(loop)

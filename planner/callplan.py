@@ -18,7 +18,8 @@ class Site:
     """One distinct call expression of a statement.
 
     ``demand`` is the reason why its calls are made inside DuckDB's run (recursive term, volatile function, ...), None for a lookup.
-    ``label`` is the call as the user wrote it; ``depends`` are the sites inside its arguments.
+    ``label`` is the call as the user wrote it; ``depends`` are the sites inside its arguments; ``waits`` those that
+    must lack no answer before this one is asked (``planner.waiting``).
     """
 
     number: int
@@ -28,6 +29,7 @@ class Site:
     arity: int
     demand: str | None = None
     depends: frozenset[int] = frozenset()
+    waits: frozenset[int] = frozenset()
     span: Span | None = None
 
 

@@ -11,7 +11,7 @@ answered gets its next call while slow filters are still out. A run that costs m
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import attrs
@@ -62,7 +62,8 @@ class Loop:
     """What one fixed point needs.
 
     ``execute`` runs the emitted text once, freshly planned, and returns its result or raises. ``asking`` makes the calls. ``independent`` are
-    the sites whose arguments hold no other call. ``suspicious``: compare two runs before the first call is paid for. ``early``: run again
+    the sites whose arguments hold no other call. ``waits``: site → the sites that must lack no answer before it is asked, because without
+    them its arguments may not be its own. ``suspicious``: compare two runs before the first call is paid for. ``early``: run again
     before all calls of a round are in (off where a round is a wave whose outcome decides the next).
     """
 
@@ -76,6 +77,7 @@ class Loop:
     max_runs: int = 100
     suspicious: bool = False
     early: bool = True
+    waits: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
     clock: Callable[[], float] = time.monotonic
 
 
@@ -115,7 +117,7 @@ class _Runs:
             del result
             if loop.suspicious and self._number == 1:
                 self._compare_dry_runs(notes)
-            new = self._not_out(notes)
+            new = self._not_out(self._not_waiting(notes))
             if error is None:  # a run that failed looked up only part of its arguments
                 self._check_shift(notes, new)
             cost = loop.clock() - started
@@ -156,6 +158,12 @@ class _Runs:
             if want.site.name in self._loop.independent and before.get(want.site.name, set()) != set(want.keys):
                 raise Shifting(want.site.name)
 
+    def _not_waiting(self, notes: list[Wanted]) -> list[Wanted]:
+        """What may be asked now: all of it where sites wait for each other and nothing else is out."""
+        lacking = {w.site.name for w in notes}
+        free = [w for w in notes if not self._loop.waits.get(w.site.name, frozenset()) & lacking]
+        return free if free or any(self._out.values()) else notes
+
     def _not_out(self, notes: list[Wanted]) -> list[Wanted]:
         """What the run lacked, less what is being asked already."""
         if not any(self._out.values()):
@@ -184,7 +192,7 @@ class _Runs:
         asked = {w.site.name for w in new} if self._number > 1 else set()
         noted = {w.site.name: w.keys for w in notes}
         for site in loop.sites:
-            if site.name not in loop.independent:
+            if site.name not in loop.independent or loop.waits.get(site.name, frozenset()) & noted.keys():
                 continue
             seen = site.answers.seen if self._number > 1 else set(noted.get(site.name, ()))
             if site.name in asked and not self._seen.get(site.name, set()) <= seen:

@@ -186,9 +186,9 @@ TRAPS = (
     # C0. placement
     Trap("semi join", "select * from wt semi join wu using (k) where f(body)", least=60),
     Trap("natural join", "select wt.i from wt natural join wu where f(body)", least=60),
-    Trap("natural join of all columns", "select * from wt natural join wu where f(body)", least=60, above_least=200),
-    Trap("join using, all columns", "select * from wt join wu using (k) where f(body)", least=60, above_least=200),
-    Trap("join on, all columns", "select * from wt join wu on wt.k = wu.k where f(body)", least=60, above_least=200),
+    Trap("natural join of all columns", "select * from wt natural join wu where f(body)", least=60),
+    Trap("join using, all columns", "select * from wt join wu using (k) where f(body)", least=60),
+    Trap("join on, all columns", "select * from wt join wu on wt.k = wu.k where f(body)", least=60),
     Trap(
         "join with pure conditions in WHERE",
         "select wt.i from wt, wu where wt.k = wu.k and wu.j < 10 and f(body)",
@@ -392,7 +392,6 @@ TRAPS = (
         "a call beside a left join with a call in ON",
         "select u.i from u left join t on t.i = u.i and f(t.i) where t.i is null and g(u.i)",
         least=59,
-        above_least=80,
     ),
     Trap(
         "a condition that counts answers",
@@ -450,7 +449,6 @@ TRAPS = (
         "a call over a count of calls",
         "select g(count(*) filter (where f(i))) from t where i < 10",
         least=11,
-        above_least=12,
     ),
     Trap(
         "a call in HAVING over an aggregate of calls",
@@ -461,13 +459,12 @@ TRAPS = (
         "a call over EXCEPT of a call",
         "select h(i) from (select i from t where i < 10 except select i from t where i < 10 and f(i))",
         least=11,
-        above_least=20,
     ),
     Trap(
         "a call over NOT EXISTS of a call",
         "select h(claim) from c where not exists (select 1 from x where x.cid = c.cid and pos < 3 and f(x.cid || '|' || pos))",
         least=17,
-        above_least=30,
+        above_least=22,
     ),
     Trap(
         "a call over a LIMIT of a filter",
