@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import sys
 from collections.abc import Iterator
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from typing import Any
@@ -376,7 +377,7 @@ def _bignum(kind: DuckType, value: Json, where: str) -> Json:
 
 def _double(kind: DuckType, value: Json, where: str) -> Json:
     number = number_of(value)
-    limit = 3.4e38 if kind.name == "FLOAT" else 1.7e308
+    limit = 3.4028234e38 if kind.name == "FLOAT" else sys.float_info.max
     if number is None or not abs(float(number.text)) <= limit:
         raise Mismatch(
             f"{where} is {brief(value)}, not a number" + ("" if number is None else f" that {kind.name} can hold")

@@ -378,6 +378,7 @@ def test_a_recursive_schema_is_followed() -> None:
         ("BLOB", "a\\x41", b"aA"),
         ("BIT", "0101", "0101"),
         ("FLOAT", "0.5", 0.5),
+        ("DOUBLE[]", "[1.7976931348623157e+308, -5e-324]", [1.7976931348623157e308, -5e-324]),
         ("HUGEINT", '{"answer": 170141183460469231731687303715884105727}', 2**127 - 1),
         (
             'STRUCT(a INTEGER, "b c" VARCHAR[])',
@@ -433,6 +434,7 @@ def test_a_typed_answer_is_cast_by_duckdb(sql: str, reply: str, expected: Any) -
         ("VARCHAR[]", '{"answer": "a"}', 'the answer is "a", not an array'),
         ("MAP(INTEGER, INTEGER)", '{"x": 1}', 'the answer\'s key is "x", not an integer'),
         ("MAP(INTEGER, INTEGER)", '{"1": 1, "1.0": 2}', "the answer has two keys that are equal as INTEGER"),
+        ("FLOAT[]", "[3.5e38]", "the answer[0] is 3.5e38, not a number that FLOAT can hold"),
         ("INTERVAL", "a while", 'the answer is "a while", not an interval such as 3 days or 2 hours 30 minutes'),
     ],
 )
