@@ -112,7 +112,9 @@ class Router:
                     reply = await candidate.provider.send(request, on_text)
         except ProviderError as error:
             self._judge(candidate, error)
-            error.reroute = self._next(route)
+            # A refusal that the provider has learned from is for the same candidate to hear again.
+            learned = error.kind in NOT_ITS_FAULT and error.retryable
+            error.reroute = None if learned else self._next(route)
             raise
         except BaseException:
             candidate.breaker.abandoned()

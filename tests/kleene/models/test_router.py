@@ -116,6 +116,15 @@ def test_a_failure_names_the_next_candidate_and_the_last_one_none() -> None:
     assert [e.reroute for e in errors if isinstance(e, ProviderError)] == [b, c, None]
 
 
+def test_a_refusal_that_was_learned_from_stays_with_its_candidate() -> None:
+    def refuse(request: Request) -> str:
+        raise ProviderError("bad_request", "response_format is not supported", retryable=True)
+
+    handler = Router({"worker": Alias((FunctionModel(refuse), Model("b").model))}, FunctionModel)  # type: ignore[arg-type]
+    error = send(handler, handler.route("worker"))
+    assert isinstance(error, ProviderError) and error.retryable and error.reroute is None
+
+
 def test_the_request_ends_where_the_candidates_do() -> None:
     first, second = Model("a", "overloaded"), Model("b")
     assert run(lambda: through(router(worker=[first, second]))) == "b"
