@@ -17,9 +17,18 @@ CARRIER_SQL = {Carrier.BOOL: "BOOLEAN", Carrier.BIGINT: "BIGINT", Carrier.DOUBLE
 
 
 class Call(exp.Expression):
-    """``this`` is the site's number, ``expressions`` its arguments (already cast to their declared types, then to VARCHAR)."""
+    """``this`` is the site's number, ``expressions`` its arguments (already cast to their declared types, then to VARCHAR).
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+    Under a stop, ``stop`` is the stop's number, ``group`` and ``order`` are text expressions (see ``Seen``).
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expressions": False,
+        "stop": False,
+        "group": False,
+        "order": False,
+    }
 
     @property
     def site(self) -> int:
@@ -29,11 +38,18 @@ class Call(exp.Expression):
 class Ready(exp.Expression):
     """TRUE where the call has an answer (or a NULL argument), else FALSE; the argument is noted as ``Call`` would."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+    arg_types: ClassVar[dict[str, bool]] = Call.arg_types
 
     @property
     def site(self) -> int:
         return int(self.args["this"])
+
+
+class Seen(exp.Expression):
+    """``expression`` as it is; its TRUE rows are kept for stop number ``this``: by ``group`` (the outer row, as text) and ``order`` (the
+    place in the order of the rows, as text; empty where there is none)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True, "group": True, "order": True}
 
 
 def new_call(site: int, arguments: list[exp.Expr], carrier: Carrier) -> Call:
@@ -60,6 +76,22 @@ def has_call(node: exp.Expr | None) -> bool:
 
 def has_query(node: exp.Expr | None) -> bool:
     return node is not None and node.find(exp.Query) is not None
+
+
+def has_own(value: exp.Expr, kind: type[exp.Expr]) -> bool:
+    """The value holds a node of this kind, outside of its subqueries, and an aggregate outside of its windows."""
+    if isinstance(value, kind):
+        return True
+    if isinstance(value, exp.Query | exp.Window):
+        return False
+    return any(has_own(child, kind) for child in value.iter_expressions())
+
+
+def aggregates(block: exp.Select) -> bool:
+    """The block's rows are groups of its sources' rows."""
+    if block.args.get("group") or block.args.get("having"):
+        return True
+    return any(has_own(e, exp.AggFunc) for e in block.expressions)
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:

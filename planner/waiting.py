@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from kleene.planner.calls import Call, Ready, conjuncts, has_call, unparen
+from kleene.planner.calls import Call, Ready, aggregates, conjuncts, has_call, has_own, unparen
 
 Sites = set[int]
 
@@ -43,8 +43,8 @@ class _Place:
         found: Sites = set()
         for argument in call.expressions:
             found |= self._made_up(argument)
-        aggregated = any(_own(a, exp.AggFunc) for a in call.expressions)
-        windowed = any(_own(a, exp.Window) for a in call.expressions)
+        aggregated = any(has_own(a, exp.AggFunc) for a in call.expressions)
+        windowed = any(has_own(a, exp.Window) for a in call.expressions)
         child: exp.Expr = call
         parent = call.parent
         while parent is not None:
@@ -55,7 +55,7 @@ class _Place:
             elif isinstance(parent, exp.Select):
                 if child.arg_key not in ("with_", "from_", "joins", "laterals"):
                     found |= self._sources(parent) | self._conditions(parent, call)
-                    if child.arg_key != "where" and (aggregated or windowed or _aggregated(parent)):
+                    if child.arg_key != "where" and (aggregated or windowed or aggregates(parent)):
                         below = ("from_", "joins", "where", "group", *(("having",) if windowed else ()))
                         found |= _sites(*(parent.args.get(k) for k in below))
                 aggregated = windowed = False
@@ -102,9 +102,9 @@ class _Place:
             return self._rows(query.left) | self._rows(query.right)
         if not isinstance(query, exp.Select):
             return _sites(query)
-        windowed = any(_own(e, exp.Window) for e in query.expressions)
+        windowed = any(has_own(e, exp.Window) for e in query.expressions)
         if (
-            _aggregated(query)
+            aggregates(query)
             or windowed
             or query.args.get("limit")
             or query.args.get("qualify")
@@ -159,21 +159,6 @@ def _inner(query: exp.Expr) -> exp.Expr:
     while isinstance(query, exp.Subquery) and not any(query.args.get(k) for k in ("limit", "joins")):
         query = query.this
     return query
-
-
-def _own(value: exp.Expr, kind: type[exp.Expr]) -> bool:
-    """The value holds a node of this kind, outside of subqueries, and an aggregate outside of windows."""
-    if isinstance(value, kind):
-        return True
-    if isinstance(value, exp.Query | exp.Window):
-        return False
-    return any(_own(child, kind) for child in value.iter_expressions())
-
-
-def _aggregated(block: exp.Select) -> bool:
-    if block.args.get("group") or block.args.get("having"):
-        return True
-    return any(_own(e, exp.AggFunc) for e in block.expressions)
 
 
 def _distinct_on(block: exp.Select) -> bool:

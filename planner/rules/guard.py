@@ -30,9 +30,11 @@ def guard(plan: CallPlan, context: PlanContext) -> CallPlan:
     tree = plan.tree.copy()
     root = exp.Tuple(expressions=[tree])
     hidden: list[exp.Expr] = []
-    for block in list(tree.find_all(exp.Select, exp.Update, exp.Delete)):
+    blocks = list(tree.find_all(exp.Select, exp.Update, exp.Delete))
+    for block in blocks:
         if isinstance(block, exp.Select):
             hide(block, hidden)
+    for block in reversed(blocks):  # inner blocks first: what is copied around them holds them guarded
         _block(block)
     show(root, [strictly(e) if tame(e) else e for e in hidden])
     tree = root.expressions[0]

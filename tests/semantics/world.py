@@ -18,6 +18,7 @@ import duckdb.sqltypes
 import pyarrow as pa
 
 import kleene
+from kleene.planner import rules
 
 BOOLEANS = ("f", "g", "q")
 TEXTS = ("h", "w")
@@ -27,7 +28,7 @@ TYPES = {
     **{name: ("TEXT", duckdb.sqltypes.VARCHAR, pa.string()) for name in TEXTS},
     **{name: ("DOUBLE", duckdb.sqltypes.DOUBLE, pa.float64()) for name in DOUBLES},
 }
-RULES = ("freeze", "stage", "guard", "constants")
+RULES = tuple(rule.__name__ for rule in rules.RULES)
 Answer = Callable[[str], object]
 
 
