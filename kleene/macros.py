@@ -129,5 +129,6 @@ def plain_spec(spec: FunctionSpec, arguments: tuple[str, ...], settings: Setting
         max_tokens=settings.max_tokens,
         temperature=settings.temperature,
         seed=settings.seed,
+        batch=spec.batch if spec.batch != 1 else settings.batch,
     )
     return call, tuple(values)

@@ -92,7 +92,8 @@ IDENTITY = Template((0,))
 class FunctionSpec:
     """A function that makes calls, or a prompt- or SQL-defined function of the user.
 
-    ``body``: ``builtin``, ``prompt`` (``template``), ``sql`` (``text`` is the SELECT), ``shell`` (``text`` is the command).
+    ``body``: ``builtin``, ``prompt`` (``template``), ``sql`` (``text`` is the SELECT), ``shell`` (``text`` is the command), ``session``
+    (answered by a child session, or by the session itself).
     ``table`` holds the columns of a table-valued function, else None. ``required`` is how many leading params must be given.
     """
 
@@ -128,7 +129,10 @@ class FunctionSpec:
 
 @attrs.frozen
 class AgentSpec:
-    """A role that children run under (CREATE AGENT). ``tools`` None means all; ``budget`` bounds each child."""
+    """A role that children run under (CREATE AGENT). ``tools`` None means all; ``budget`` bounds each child.
+
+    ``tables`` are tables of the asking session that a child may read. ``returns`` are the columns its FINAL must have, None: any.
+    """
 
     name: str
     model: str = "worker"
@@ -137,11 +141,18 @@ class AgentSpec:
     budget: BudgetLimits | None = None
     turns: int | None = None
     prompt: str = ""
+    tables: tuple[str, ...] = ()
+    returns: tuple[Param, ...] | None = None
+    description: str = ""
 
 
 @attrs.frozen
 class CallSpec:
-    """All of a call but its arguments: with the rendered prompt it decides the answer, so its digest is half of the memo's key."""
+    """All of a call but its arguments: with the rendered prompt it decides the answer, so its digest is half of the memo's key.
+
+    ``session`` is empty where a model answers, ``child`` where a child session does (``system`` is then the role's definition), ``mail``
+    where the session itself does (await, send, inbox), for nothing.
+    """
 
     function: str
     template: Template
@@ -152,6 +163,8 @@ class CallSpec:
     temperature: float | None = None
     seed: int | None = None
     system: str | None = None
+    session: str = ""
+    batch: int | str = 1  # prompts asked in one request, or auto; no part of the digest
 
     def digest(self) -> str:
         """SHA-256 (hex) over what can change the reply to a rendered prompt. The alias is not part: the model that answers is keyed apart."""

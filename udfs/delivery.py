@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class Outcome:
-    """What became of one prompt: its answer, the reply's text as the memo keeps it, the lane that answered, and this answer's share."""
+    """What became of one prompt: its answer, the reply's text as the memo keeps it, the lane that answered, and this answer's share.
+
+    ``keep``: the memo may remember it."""
 
     work: Work
     lane: Lane
@@ -35,6 +37,7 @@ class Outcome:
     text: str
     stop: str
     usage: Usage
+    keep: bool = True
 
     def entry(self) -> MemoEntry:
         usage = self.usage
@@ -67,6 +70,7 @@ class Delivery:
         self._land = land
         self._scope = scope
         self._gathered: list[Outcome] = []
+        self._group: list[Outcome] = []  # being written
         self._writing = False
         self._token = trio.lowlevel.current_trio_token()
         self._drained = trio.Event()
@@ -78,13 +82,21 @@ class Delivery:
         if not self._writing:
             self._next()
 
+    def holds(self, work: Work) -> bool:
+        """Whether an outcome of this work was taken and is not handed out yet."""
+        return any(o.work is work for o in (*self._gathered, *self._group))
+
     async def finish(self) -> None:
         """Return when all that was taken is handed out. Raises what kept it from being kept."""
+        await self.settle()
+        if self.error is not None:
+            raise self.error
+
+    async def settle(self) -> None:
+        """Return when nothing waits to be written."""
         if self._gathered or self._writing:
             self._drained = trio.Event()
             await self._drained.wait()
-        if self.error is not None:
-            raise self.error
 
     def abandon(self) -> None:
         """The round ends early: what was taken and is not being written yet is handed to the writer, and nobody waits for it."""
@@ -98,7 +110,7 @@ class Delivery:
                 self._hand_out(group)
                 continue
             assert self._memo is not None
-            self._writing = True
+            self._writing, self._group = True, group
             try:
                 self._memo.submit(entries, lambda error, group=group: self._written(group, error))  # type: ignore[misc]
             except RuntimeError as error:  # the writer was closed
@@ -114,7 +126,9 @@ class Delivery:
         return [
             o.entry()
             for o in group
-            if not o.lane.volatile and (type(o.answer) is Answered or remembered(_kind(o), memo_unknown=keep_unknown))
+            if o.keep
+            and not o.lane.volatile
+            and (type(o.answer) is Answered or remembered(_kind(o), memo_unknown=keep_unknown))
         ]
 
     def _written(self, group: list[Outcome], error: BaseException | None) -> None:
@@ -123,7 +137,7 @@ class Delivery:
             self._token.run_sync_soon(self._committed, group, error)
 
     def _committed(self, group: list[Outcome], error: BaseException | None) -> None:
-        self._writing = False
+        self._writing, self._group = False, []
         if error is None:
             self._hand_out(group)
         else:

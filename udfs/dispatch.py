@@ -8,6 +8,8 @@ flight are shared.
 from __future__ import annotations
 
 import contextlib
+import functools
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -17,6 +19,8 @@ import trio
 from kleene.planner.errors import BudgetExceeded, CallFailed, ConfigError, KleeneError, Refused, number
 from kleene.planner.specs import Usage
 from kleene.udfs.answers import Answered, Unknown
+from kleene.udfs.batching import batch_request, may_be_batched, packs, read_batch, share_of
+from kleene.udfs.children import AT_ONCE, run_child
 from kleene.udfs.delivery import Delivery, Outcome
 from kleene.udfs.events import CallFinished, Event
 from kleene.udfs.gate import Gate
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 
 YIELD_EVERY_S = 0.002
 REPAIRED = ("unreadable", "schema", "empty")  # kinds of unknown that are worth a second question
+TOO_MUCH = ("bad_request", "context_overflow", "malformed")  # failures of a batch that its parts may not share
 FATAL = ("auth", "quota")  # failures that no on_error turns into NULL: every further call would fail alike
 
 
@@ -58,6 +63,7 @@ class Dispatcher:
         self._recall = Recall(memo, self._remembered)
         self._flights: dict[tuple[str, str], Work] = {}
         self._calls = 0
+        self._name = secrets.token_hex(3)  # turns of one session are asked by several processes where it is resumed
 
     async def aclose(self) -> None:
         await self._handler.aclose()
@@ -88,7 +94,7 @@ class Dispatcher:
         works: list[Work] = []
         for group in groups:
             works += group.works(await self._recall.missing(context, group))
-        return price_of(works) + Estimate(hits=sum(len(g.prompts) for g in groups) - len(works))
+        return expected(context, works) + Estimate(hits=sum(len(g.prompts) for g in groups) - len(works))
 
     async def ask_turn(self, request: Request, ledger: Ledger, session: str | None) -> tuple[Reply, Usage]:
         """One session turn: budgeted, retried and traced like a call, not remembered. Raises ``CallFailed``, ``BudgetExceeded``."""
@@ -186,16 +192,24 @@ class Dispatcher:
     # -- asking --------------------------------------------------------------------------------------------------------------------
 
     async def _ask_models(self, context: StatementContext, works: Sequence[Work]) -> None:
-        context.queued += len(works)
-        left = [len(works)]
+        packed = list(packs(works))
+        context.queued += len(packed)
+        left = [len(packed)]
+        if context.children is not None:
+            context.children.expect(sum(w.lane.spec.session == "child" for w in works))
+        room = trio.CapacityLimiter(AT_ONCE)
         delivery: Delivery | None = None
         try:
             async with trio.open_nursery() as nursery:
                 delivery = Delivery(context, self._memo, self._land, nursery.cancel_scope)
-                pending = iter(works)
-                for _ in range(min(len(works), self.gate.limit(context.settings.concurrency))):
-                    nursery.start_soon(self._worker, context, pending, left, delivery)
+                pending = iter(packed)
+                for _ in range(min(len(packed), self.gate.limit(context.settings.concurrency))):
+                    nursery.start_soon(self._worker, context, pending, left, delivery, room)
             await delivery.finish()
+        except Exception:
+            if delivery is not None:
+                await delivery.settle()  # so that who asks again finds what was paid for
+            raise
         finally:
             context.queued -= left[0]
             if delivery is not None:
@@ -204,13 +218,24 @@ class Dispatcher:
             raise delivery.error
 
     async def _worker(
-        self, context: StatementContext, pending: Iterator[Work], left: list[int], delivery: Delivery
+        self,
+        context: StatementContext,
+        pending: Iterator[list[Work]],
+        left: list[int],
+        delivery: Delivery,
+        room: trio.CapacityLimiter,
     ) -> None:
         last = time.perf_counter()
-        for work in pending:
+        for pack in pending:
             left[0] -= 1
             context.queued -= 1
-            await self._one(context, work, delivery)
+            if len(pack) > 1:
+                await self._many(context, pack, delivery)
+            elif pack[0].lane.spec.session:
+                # Never shared with other sessions: a child must not wait for one of its ancestors.
+                await self._child(context, pack[0], delivery, room)
+            else:
+                await self._one(context, pack[0], delivery)
             now = time.perf_counter()
             if now - last > YIELD_EVERY_S:  # a FunctionModel never waits: let cancellation and the writer in
                 await trio.lowlevel.checkpoint()
@@ -233,6 +258,73 @@ class Dispatcher:
         except BaseException:
             self._land(work, None)
             raise
+
+    async def _many(self, context: StatementContext, pack: list[Work], delivery: Delivery) -> None:
+        """Ask a pack in one request, and what it leaves unanswered in smaller ones, then one by one. What others ask is waited for."""
+        mine = [w for w in pack if w.flight not in self._flights and may_be_batched(w.prompt)]
+        others = [w for w in pack if w not in mine]
+        for work in mine:
+            self._flights[work.flight] = work
+        try:
+            for work in await self._ask_packed(context, mine, delivery):
+                if not await self._ask(context, work, delivery):
+                    self._land(work, None)
+        except BaseException:
+            for work in mine:
+                if not delivery.holds(work):
+                    self._land(work, None)
+            raise
+        for work in others:
+            await self._one(context, work, delivery)
+
+    async def _ask_packed(self, context: StatementContext, works: list[Work], delivery: Delivery) -> list[Work]:
+        """Ask in one batch, then what it left in a smaller one (halves where it left all); those that remain."""
+        left = await self._ask_batch(context, works, delivery)
+        if len(left) < len(works) or len(left) < 4:
+            return left if len(left) == len(works) else await self._ask_batch(context, left, delivery)
+        half = (len(left) + 1) // 2
+        first = await self._ask_batch(context, left[:half], delivery)
+        return first + await self._ask_batch(context, left[half:], delivery)
+
+    async def _ask_batch(self, context: StatementContext, works: list[Work], delivery: Delivery) -> list[Work]:
+        """Ask several prompts of one lane in one request; those that must be asked again."""
+        if len(works) < 2:
+            return works
+        lane = works[0].lane
+        started, sent = self._clock(), Sent(lane.route)
+        request = batch_request(lane, [w.prompt for w in works])
+        trace = functools.partial(self._trace_batch, context, works, request, started, sent)
+        try:
+            reply = await self._sender.send(request, context.ledger, sent, context.statement)
+        except BudgetExceeded as error:
+            if error.dimension in ("tokens", "dollars") and sent.usage is None:
+                return works  # one by one they may fit
+            trace(error=error.message)
+            context.meter.add(sent.total)
+            raise
+        except ProviderError as failure:
+            trace(error=failure.message)
+            context.meter.add(sent.total)
+            if failure.kind in TOO_MUCH:
+                return works
+            for work in works:
+                self._failed(context, work, failure)
+                self._land(work, None)
+            return []
+        except BaseException as error:
+            trace(error=getattr(error, "message", "cancelled"))
+            context.meter.add(sent.total)
+            raise
+        items = read_batch(lane, reply, len(works))
+        context.meter.answered(sent.total, len(items))
+        missing = len(works) - len(items)
+        trace(error=f"{missing} of {len(works)} items are asked again" if missing else None, reply=reply.text)
+        answered_by = lane.on(sent.route)
+        for item in items:
+            share = share_of(sent.total, item.index, len(works))
+            delivery.put(Outcome(works[item.index], answered_by, item.answer, item.text, "end", share))
+        done = {item.index for item in items}
+        return [w for i, w in enumerate(works) if i not in done]
 
     async def _join(self, flight: Work) -> Answered | Unknown | None:
         """Wait for a prompt that somebody else asked. None: it brought no answer."""
@@ -285,6 +377,25 @@ class Dispatcher:
         delivery.put(Outcome(work, lane.on(sent.route), answer, reply.text, reply.stop, usage))
         return True
 
+    async def _child(
+        self, context: StatementContext, work: Work, delivery: Delivery, room: trio.CapacityLimiter
+    ) -> None:
+        """Have a session answer. What it used is its own trace's; here it is one call without tokens."""
+        if context.children is None:
+            raise KleeneError(f"{work.site.spec.function} needs a session", hint="use k.run or python -m kleene run")
+        started = self._clock()
+        sent = Sent(work.lane.route)
+        try:
+            child = context.children.open(work.site.spec, work.site.arguments(work.site_key), context.ledger)
+            reply = await run_child(child, room)
+        except BaseException as error:
+            self._trace(context, work, started, sent, error=getattr(error, "message", "cancelled"))
+            raise
+        context.meter.answered(reply.usage)
+        self._trace(context, work, started, sent, reply=reply.text)
+        answer = Answered(reply.text)
+        delivery.put(Outcome(work, work.lane, answer, reply.text, "end", reply.usage, keep=reply.remember))
+
     async def _replied(
         self, context: StatementContext, lane: Lane, prompt: str, sent: Sent
     ) -> tuple[Reply, Answered | Unknown]:
@@ -312,7 +423,7 @@ class Dispatcher:
 
     def _next_call(self, statement: str | None) -> str:
         self._calls += 1
-        return f"{statement or 'turn'}.{self._calls}"
+        return f"{statement or f'turn-{self._name}'}.{self._calls}"
 
     def _trace(
         self,
@@ -340,6 +451,34 @@ class Dispatcher:
                 prompt=work.prompt,
                 reply=reply,
                 coalesced=coalesced,
+            )
+        )
+
+    def _trace_batch(
+        self,
+        context: StatementContext,
+        works: Sequence[Work],
+        request: Request,
+        started: float,
+        sent: Sent,
+        *,
+        error: str | None = None,
+        reply: str | None = None,
+    ) -> None:
+        """A batch is one row of the trace, with its size."""
+        self._emit(
+            self._finished(
+                context.statement,
+                context.session,
+                works[0].site.name,
+                sent.route,
+                digest_of(request.prompt),
+                started,
+                sent,
+                error=error,
+                prompt=request.prompt,
+                reply=reply,
+                batch_size=len(works),
             )
         )
 
@@ -413,17 +552,35 @@ def candidates(handler: CallHandler, alias: str) -> tuple[Route, ...]:
 
 
 def price_of(works: Sequence[Work]) -> Estimate:
-    """The estimate for these prompts, one request each."""
+    """The estimate for these prompts, in the packs in which they are asked."""
     calls = unpriced_calls = tokens_in = tokens_out = 0
     dollars = 0.0
-    for work in works:
-        one = work.lane.price(len(work.prompt))
+    for pack in packs(works):
+        session = pack[0].lane.spec.session
+        if session == "mail":
+            continue
+        # A child reads what it likes of its context.
+        one = pack[0].lane.price(0 if session else sum(len(w.prompt) for w in pack), len(pack))
         calls += one.calls
         tokens_in += one.input_tokens
         tokens_out += one.output_tokens
         dollars += one.dollars
         unpriced_calls += one.unpriced
     return Estimate(calls, 0, tokens_in, tokens_out, dollars, unpriced_calls)
+
+
+def expected(context: StatementContext, works: Sequence[Work]) -> Estimate:
+    """``price_of``, with what sessions are expected to use in place of the least they could."""
+    total = price_of([w for w in works if not w.lane.spec.session])
+    children: dict[CallSpec, list[tuple[str, ...]]] = {}
+    for work in works:
+        if work.lane.spec.session == "child":
+            children.setdefault(work.lane.spec, []).append(work.site.arguments(work.site_key))
+    for spec, arguments in children.items():
+        if context.children is not None:
+            calls, tokens, dollars, _ = context.children.expected_cost(spec, arguments)
+            total = total + Estimate(calls, 0, tokens, 0, dollars)
+    return total
 
 
 def refusal(dimension: str, needed: float, remaining: float) -> Refused:

@@ -79,7 +79,9 @@ class Ledger:
         self._lock: threading.RLock = parent._lock if parent is not None else threading.RLock()
         self._start = self._clock()
         self._path: tuple[Ledger, ...] = (self, *(parent._path if parent is not None else ()))
-        self._sliced = parent is not None and parent._sliced  # somewhere in the chain is a share: the general way is taken
+        self._sliced: bool = (
+            parent is not None and parent._sliced
+        )  # somewhere in the chain is a share: the general way is taken
         self._limits = limits or BudgetLimits()
         self._level: int = parent._level if parent is not None else 0
         self._share: tuple[int | None, ...] = (None, None, None)

@@ -56,11 +56,12 @@ class Task(Generic[T]):
             with self._scope:
                 result = await function(*arguments)
                 self._future.set_result(result)
-        except trio.Cancelled:
-            self._future.set_exception(Cancelled("cancelled: the engine was closed"))
-            raise
         except BaseException as error:
-            self._future.set_exception(unwrap(error))
+            found = unwrap(error)
+            if isinstance(found, trio.Cancelled):
+                self._future.set_exception(Cancelled("cancelled: the engine was closed"))
+                raise
+            self._future.set_exception(found)
             return
         if not self._future.done():
             self._future.set_exception(Cancelled("cancelled"))

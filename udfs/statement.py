@@ -15,6 +15,7 @@ from kleene.udfs.lookups import Key, SiteAnswers
 
 if TYPE_CHECKING:
     from kleene.planner.settings import Settings
+    from kleene.udfs.children import Children
     from kleene.udfs.ledger import Ledger
 
 
@@ -122,6 +123,7 @@ class StatementContext:
 
     ``known`` holds answers by who was asked for what, then by prompt, where several sites may ask the same. ``queued`` counts what was asked
     for and is not sent yet; ``on_idle`` is called on the loop whenever answers came in and nothing is queued: there is room for more.
+    ``children`` answers the calls that sessions answer.
     """
 
     statement: str
@@ -134,6 +136,7 @@ class StatementContext:
     known: dict[str, dict[str, Answered | Unknown]] = attrs.field(factory=dict)
     queued: int = 0
     on_idle: Callable[[], None] | None = None
+    children: Children | None = None
 
     def shares(self, spec: CallSpec) -> bool:
         """Whether several sites of the statement may ask for the same: then an answer at one is kept for the others."""

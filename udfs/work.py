@@ -40,6 +40,7 @@ class Lane:
     digest: str
     identity: str
     candidates: tuple[Route, ...] = ()
+    batch: int | str = 1
 
     @classmethod
     def of(cls, spec: CallSpec, routes: Sequence[Route], settings: Settings, *, volatile: bool) -> Lane:
@@ -54,7 +55,10 @@ class Lane:
         )
         key, digest = route_key(routes[0]), spec.digest()
         reader = AnswerReader.of(spec.answer)
-        return cls(routes[0], spec, reader, options, volatile, key, digest, f"{key}\n{digest}", tuple(routes))
+        # A schema's references are to its own root, which in a batch is another.
+        alone = volatile or bool(spec.session) or "$ref" in (spec.answer.schema or "")
+        batch = 1 if alone else spec.batch
+        return cls(routes[0], spec, reader, options, volatile, key, digest, f"{key}\n{digest}", tuple(routes), batch)
 
     def on(self, route: Route) -> Lane:
         """The same questions put to another model."""
@@ -155,7 +159,7 @@ def grouped(wanted: Sequence[tuple[Lane, Wanted]]) -> list[Group]:
     """What is wanted, one group a lane, in the order given."""
     by_lane: dict[str, list[tuple[Lane, Wanted]]] = {}
     for lane, want in wanted:
-        by_lane.setdefault(lane.identity + "\n" * lane.volatile, []).append((lane, want))
+        by_lane.setdefault(f"{lane.identity}\n{lane.volatile} {lane.batch}", []).append((lane, want))
     return [_group(parts) for parts in by_lane.values()]
 
 

@@ -1,0 +1,196 @@
+"""Many prompts in one request (``BATCH n``, ``BATCH AUTO``, ``SET batch``): how they are packed, asked and read back. No I/O.
+
+Each prompt of a batch has a number, and its answer comes back under that number; what is missing, repeated, invented or invalid is no
+answer, and is asked again by who called. An answer is kept as the reply that its prompt alone would have had, so that batched and single
+calls serve each other from the memo. The text that all prompts begin with stands first, where a provider's prefix cache finds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import attrs
+
+from kleene.planner.specs import Usage
+from kleene.udfs.answers import Answered, dump_schema
+from kleene.udfs.ducktypes import closed
+from kleene.udfs.jsontext import Json, JsonProblem, Number, dump, parse
+from kleene.udfs.protocols import Message, Reply, Request
+from kleene.udfs.work import CHARACTERS_PER_TOKEN, Lane, Work
+
+AUTO_ITEMS = 16
+AUTO_CHARACTERS = 12_000
+WINDOW_SHARE = 0.5  # of a model's context that a batch's prompts may fill
+MAX_REPLY_TOKENS = 16_384
+SHORTEST_SHARED = 24  # a common beginning shorter than this is repeated in each item
+OPEN, CLOSE = "<item n=", "</item>"
+
+HEAD = "Below are separate prompts, each with a number. Answer each one by itself, as if it were the only one."
+SHARED = "Every prompt begins with this text, and goes on in its item:"
+TAIL = 'Reply with JSON only: {"items": [{"n": 1, "answer": ...}, ...]}, one entry for each number, in the same order.'
+
+
+@attrs.frozen
+class ReadItem:
+    """An answer of a batch: its place from 0, what it is, and the text that a reply to this prompt alone would have had."""
+
+    index: int
+    answer: Answered
+    text: str
+
+
+def packs(works: Sequence[Work]) -> Iterator[list[Work]]:
+    """Works in packs of one lane, as large as its function, its setting and its model's context allow; order is kept."""
+    pack: list[Work] = []
+    characters = 0
+    for work in works:
+        size = len(work.prompt)
+        if pack and (work.lane is not pack[0].lane or not _fits(work.lane, len(pack), characters + size)):
+            yield pack
+            pack, characters = [], 0
+        pack.append(work)
+        characters += size
+    if pack:
+        yield pack
+
+
+def _fits(lane: Lane, items: int, characters: int) -> bool:
+    batch = lane.batch
+    if batch == 1:
+        return False
+    limit = lane.route.context_window
+    if limit is not None and characters / CHARACTERS_PER_TOKEN > limit * WINDOW_SHARE:
+        return False
+    if batch == "auto":
+        return items < AUTO_ITEMS and characters <= AUTO_CHARACTERS
+    return items < int(batch)
+
+
+def may_be_batched(prompt: str) -> bool:
+    """Whether a prompt can stand among others: it holds nothing that looks like the bounds of an item."""
+    return OPEN not in prompt and CLOSE not in prompt
+
+
+def batch_request(lane: Lane, prompts: Sequence[str]) -> Request:
+    """One request for several prompts.
+
+    >>> print(batch_text(["Is it red? apple", "Is it red? sky"]).splitlines()[2])
+    <item n="1">
+    """
+    tokens = min(lane.spec.max_tokens * len(prompts), max(lane.spec.max_tokens, MAX_REPLY_TOKENS))
+    return Request(
+        lane.spec.alias,
+        (Message("user", batch_text(prompts)),),
+        lane.spec.system,
+        batch_schema(lane),
+        attrs.evolve(lane.options, max_tokens=tokens),
+        lane.route.model,
+    )
+
+
+def batch_text(prompts: Sequence[str]) -> str:
+    shared = shared_beginning(prompts)
+    parts = [HEAD]
+    if shared:
+        parts.append(f"{SHARED}\n{shared}")
+    parts += [f'{OPEN}"{n}">\n{prompt[len(shared) :]}\n{CLOSE}' for n, prompt in enumerate(prompts, 1)]
+    parts.append(TAIL)
+    return "\n\n".join(parts)
+
+
+def shared_beginning(prompts: Sequence[str]) -> str:
+    """The text that all prompts begin with, up to a space or line end; empty where it is short.
+
+    >>> shared_beginning(["Is this a complaint? Review: a", "Is this a complaint? Review: b"])
+    'Is this a complaint? Review: '
+    """
+    common = os.path.commonprefix(list(prompts))
+    if common in prompts:  # one prompt would have nothing left in its item
+        common = common[:-1]
+    cut = max(common.rfind(" "), common.rfind("\n")) + 1
+    return common[:cut] if cut >= SHORTEST_SHARED else ""
+
+
+def batch_schema(lane: Lane) -> str:
+    entry = closed({"n": {"type": "integer"}, "answer": _inner_schema(lane)})
+    return dump_schema(closed({"items": {"type": "array", "items": entry}}))
+
+
+def _inner_schema(lane: Lane) -> Any:
+    schema = lane.reader.schema
+    if schema is None:
+        return {"type": "string"}
+    whole = json.loads(schema)
+    wrapper = _wrapper(lane)
+    return whole if wrapper is None else whole["properties"][wrapper]
+
+
+def _wrapper(lane: Lane) -> str | None:
+    """The key in which a single reply carries its value: none for text and for JSON, which are the value."""
+    kind = lane.spec.answer.kind
+    return None if kind in ("text", "json") else "items" if kind == "list" else "answer"
+
+
+def read_batch(lane: Lane, reply: Reply, count: int) -> list[ReadItem]:
+    """The answers that can be told for certain, in the order of their numbers. A reply that was cut gives those before the cut."""
+    if reply.stop == "refusal":
+        return []
+    found: dict[int, list[Json]] = {}
+    for number, value in _entries(reply):
+        if 1 <= number <= count:
+            found.setdefault(number, []).append(value)
+    items = []
+    for number in sorted(found):
+        values = found[number]
+        text = _text_of(lane, values[0]) if len(values) == 1 else None
+        if text is None:
+            continue
+        answer = lane.reader.read(Reply(text))
+        if isinstance(answer, Answered):
+            items.append(ReadItem(number - 1, answer, text))
+    return items
+
+
+def _entries(reply: Reply) -> Iterator[tuple[int, Json]]:
+    for entry in _listed(reply):
+        if isinstance(entry, dict) and set(entry) == {"n", "answer"}:
+            number = entry["n"]
+            whole = number.integer() if isinstance(number, Number) else None
+            if whole is not None:
+                yield whole, entry["answer"]
+
+
+def _listed(reply: Reply) -> list[Json]:
+    text = reply.text
+    if reply.stop == "length":
+        text = text[: text.rfind("}") + 1] + "]}"
+    try:
+        value = parse(text)
+    except JsonProblem:
+        return []
+    if isinstance(value, dict) and list(value) == ["items"]:
+        value = value["items"]
+    return value if isinstance(value, list) else []
+
+
+def _text_of(lane: Lane, value: Json) -> str | None:
+    if lane.spec.answer.kind == "text":
+        return value if isinstance(value, str) else None
+    wrapper = _wrapper(lane)
+    return dump(value if wrapper is None else {wrapper: value})
+
+
+def share_of(usage: Usage, index: int, count: int) -> Usage:
+    """One item's share of a request's usage. All shares together are the whole, but for the requests, which are not shared."""
+
+    def part(total: int) -> int:
+        return total // count + (index < total % count)
+
+    return Usage(
+        input_tokens=part(usage.input_tokens),
+        output_tokens=part(usage.output_tokens),
+        dollars=usage.dollars / count,
+    )

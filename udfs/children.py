@@ -1,0 +1,89 @@
+"""Calls that are answered by a session instead of a model: the seam between dispatch and who runs sessions.
+
+A child runs in a thread of its own while the loop goes on; when its statement ends early, the child is cancelled and waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+import trio
+
+from kleene.planner.errors import Cancelled
+from kleene.planner.specs import Usage
+from kleene.udfs.runtime import unwrap
+
+if TYPE_CHECKING:
+    from kleene.planner.specs import CallSpec
+    from kleene.udfs.ledger import Ledger
+
+AT_ONCE = 8
+"""So many children of one statement run at the same time."""
+
+
+@attrs.frozen
+class ChildReply:
+    """``text``: a JSON array, one object a row. ``remember``: the child came to its end, so that the memo may answer for it next time."""
+
+    text: str
+    usage: Usage = attrs.field(factory=Usage)
+    remember: bool = False
+
+
+class Child(Protocol):
+    """One child that was admitted. ``close`` is called at the end whatever happened, from any thread."""
+
+    def run(self) -> ChildReply:
+        """Run it to its end in the calling thread. Raises ``KleeneError`` where the statement must fail, ``Cancelled`` after ``cancel``."""
+        ...
+
+    def cancel(self) -> None:
+        """End ``run`` soon, or keep it from beginning."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Children(Protocol):
+    """What a session (or an engine) offers to its statements. All methods are quick and may be called from any thread."""
+
+    def expect(self, count: int) -> None:
+        """So many children are about to be opened: their budgets are shared out accordingly."""
+        ...
+
+    def open(self, spec: CallSpec, arguments: tuple[str, ...], ledger: Ledger) -> Child:
+        """Admit one: its budget is taken from ``ledger``. Raises ``BudgetExceeded`` (depth too) and ``PlanError``."""
+        ...
+
+    def expected_cost(self, spec: CallSpec, arguments: Sequence[tuple[str, ...]]) -> tuple[int, int, float, str]:
+        """Calls, tokens and dollars that children with these arguments are expected to use together, and what that is taken from."""
+        ...
+
+
+async def run_child(child: Child, room: trio.CapacityLimiter) -> ChildReply:
+    """Run an admitted child in a thread. Cancelling this cancels the child, and returns when it has ended."""
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_with, child)
+            try:
+                return await trio.to_thread.run_sync(child.run, limiter=room)
+            finally:
+                nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as errors:
+        error = unwrap(errors)
+        if isinstance(error, Cancelled):
+            await (
+                trio.lowlevel.checkpoint_if_cancelled()
+            )  # then it is this task that was cancelled, not the child alone
+        raise error from None
+    finally:
+        child.close()
+
+
+async def _cancel_with(child: Child) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        child.cancel()
