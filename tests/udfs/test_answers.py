@@ -11,7 +11,7 @@ from uuid import UUID
 
 import duckdb
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kleene.planner.errors import PlanError
@@ -492,6 +492,8 @@ def values_of(kind: DuckType) -> st.SearchStrategy[Any]:
     return st.fixed_dictionaries(dict(zip(kind.fields, inner, strict=True)))
 
 
+# A shared machine must not fail a law by its load: no deadline, fewer examples.
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_what_is_accepted_for_a_type_casts(data: st.DataObject) -> None:
     sql = data.draw(types())
@@ -505,6 +507,7 @@ def test_what_is_accepted_for_a_type_casts(data: st.DataObject) -> None:
 CONNECTION = duckdb.connect()
 
 
+@settings(deadline=None)
 @given(
     st.text(max_size=40) | st.from_regex(r"\A[\[{\"truefalsno0-9., :}\]]{0,20}\Z"),
     st.sampled_from(["end", "length", "refusal", "other"]),

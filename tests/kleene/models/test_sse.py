@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kleene.models.sse import SseEvent, SseParser
@@ -19,6 +19,7 @@ def read(chunks: list[bytes]) -> list[SseEvent]:
     return [e for chunk in chunks for e in parser.feed(chunk)] + parser.close()
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["\n", "\r\n", "\r"]), st.lists(st.integers(0, 200), max_size=12))
 def test_any_cut_and_any_line_end_gives_the_same_events(end: str, cuts: list[int]) -> None:
     data = STREAM.replace("\n", end).encode()
