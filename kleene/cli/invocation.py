@@ -129,9 +129,9 @@ class Invocation:
 
     def open(self, path: str = ":memory:", **options: Any) -> EngineLike:
         """An engine on a database. Whatever is wrong with the configuration is a ``UsageError``; a missing model is not looked for here."""
-        from kleene.attach import connect
         from kleene.config import load_config
 
+        connect = self.connect or connect_engine()
         args = self.args
         given = {
             "budget": self.budget,
@@ -144,7 +144,7 @@ class Invocation:
         with misconfigured():
             if args.config:
                 given["config"] = load_config(args.workspace, file=args.config)
-            return (self.connect or connect)(
+            return connect(
                 path,
                 store=str(self.store),
                 models=self.models,
@@ -159,6 +159,13 @@ class Invocation:
         limits = Limits(terminal.width, SCREEN_ROWS, terminal.color) if terminal.shows_tables else Limits()
         write_rows(relation, format_, terminal.out, limits)
         terminal.out.flush()
+
+
+def connect_engine() -> Connect:
+    """The real ``kleene.connect``; the engine and all that it needs are imported here."""
+    from kleene.attach import connect
+
+    return connect
 
 
 STANDARD_ALIASES = ("root", "worker", "proxy", "judge")
