@@ -77,7 +77,30 @@ def strictly(node: exp.Expr) -> exp.Expr:
         copy.expressions[0].replace(strictly(copy.expressions[0]))
         return copy
     value = value_of(node)
-    return value if strict(node) else _when_ready(node, value)
+    return value if _settles(node) else _when_ready(node, value)
+
+
+def _settles(node: exp.Expr) -> bool:
+    """``value_of(node)`` is NULL, or final, until all that it needs is answered."""
+    node = unparen(node)
+    if isinstance(node, exp.Case):
+        return _case_settles(node)
+    return isinstance(node, Call) or monotone(node)
+
+
+def _case_settles(node: exp.Case) -> bool:
+    """Each condition with calls is waited for, which ``value_of`` does where calls stand below it, and the branches settle."""
+    below = node.args.get("default")
+    if node.this is not None or (below is not None and not _settles(below)):
+        return False
+    called = has_call(below)
+    for branch in reversed(node.args["ifs"]):
+        value = branch.args["true"]
+        called |= has_call(value)
+        if not _settles(value) or (has_call(branch.this) and not called):
+            return False
+        called |= has_call(branch.this)
+    return True
 
 
 def truth_of(node: exp.Expr) -> exp.Expr:
@@ -101,7 +124,7 @@ def truth_of(node: exp.Expr) -> exp.Expr:
         if len(calls) <= MAX_CALL_OPERANDS:
             condition += [v for v in guarded[:i] if not v.find(exp.Query)]
         result.append(case_when(all_of([c.copy() for c in condition]), value) if condition else value)
-    return all_of([r if r.parent is None else r.copy() for r in result])
+    return node.copy() if result == parts else all_of([r if r.parent is None else r.copy() for r in result])
 
 
 def _alternatives(node: exp.Or) -> exp.Expr:
@@ -119,7 +142,7 @@ def _alternatives(node: exp.Or) -> exp.Expr:
         if guards:
             value = case_when(is_not(any_of([g.copy() for g in guards]), True), value)
         result.append(value)
-    return exp.Paren(this=any_of(result))
+    return node.copy() if result == parts else any_of(result)
 
 
 def _when_true_or_not(condition: exp.Expr, value: exp.Expr) -> exp.Expr:

@@ -103,13 +103,7 @@ class _Place:
         if not isinstance(query, exp.Select):
             return _sites(query)
         windowed = any(has_own(e, exp.Window) for e in query.expressions)
-        if (
-            aggregates(query)
-            or windowed
-            or query.args.get("limit")
-            or query.args.get("qualify")
-            or _distinct_on(query)
-        ):
+        if aggregates(query) or windowed or query.args.get("limit") or query.args.get("qualify") or _distinct_on(query):
             return _sites(query) | self._sources(query)
         found = self._sources(query)
         where = query.args.get("where")
