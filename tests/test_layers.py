@@ -25,8 +25,10 @@ ENGINE = (
     "kleene.runner",
     "kleene.runs",
 )
-CALLS = tuple(f"kleene.udfs.{n}" for n in ("runtime", "dispatch", "gate", "sending", "delivery", "recall"))
+CALLS = tuple(f"kleene.udfs.{n}" for n in ("runtime", "dispatch", "gate", "sending", "delivery", "recall", "children"))
 READERS = ("kleene.store", "kleene.session.context", "kleene.documents", "kleene.cli.rows", "kleene.cli.reading")
+
+DISPATCH = tuple(f"kleene.udfs.{part}" for part in ("dispatch", "children", "delivery", "gate", "recall", "sending"))
 
 # A library, and the modules (or packages, with all below them) that may import it. Everything else may not.
 CONFINED = {
@@ -38,7 +40,7 @@ CONFINED = {
     ),  # the two ask for a statement's kind
     "duckdb": ("kleene.udfs", *ENGINE, *READERS),
     "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models"),
-    "trio": (*CALLS, "kleene.models", "kleene.engine"),
+    "trio": ("kleene.udfs.runtime", *DISPATCH, "kleene.models", "kleene.engine"),
     "httpx": ("kleene.models",),
     "prompt_toolkit": ("kleene.repl",),
     "rich": ("kleene.cli", "kleene.repl"),
