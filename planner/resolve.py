@@ -13,8 +13,8 @@ from kleene.planner.calls import Call, has_call, new_call
 from kleene.planner.catalog import Catalog
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import PlanError, did_you_mean
-from kleene.planner.settings import Settings
-from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec, Volatility
+from kleene.planner.settings import EFFORTS, Settings
+from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec, Span, Volatility
 from kleene.planner.statements import Statement, span_of
 from kleene.planner.volatile import has_effect, is_suspicious, is_volatile
 
@@ -36,7 +36,7 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
     tree = resolver.run(tree)
     if not resolver.sites:
         return None if tree == statement.tree else CallPlan(tree, (), kind=_kind(tree))
-    _refuse_where_no_call_can_be(tree, statement)
+    _refuse_where_no_call_can_be(tree, statement, resolver.sites[0].span)
     plan = CallPlan(
         tree, tuple(resolver.sites), kind=_kind(tree), suspicious=any(is_suspicious(n) for n in tree.walk())
     )
@@ -58,12 +58,15 @@ def _kind(tree: exp.Expr) -> str:
 
 def _inline_sql_functions(tree: exp.Expr, catalog: Catalog, statement: Statement) -> exp.Expr:
     """Replace every call of an AS SQL function by its body, innermost definitions last. Raises ``PlanError`` on endless recursion."""
+    first: Span | None = None
+    last = ""
     for _ in range(MAX_EXPANSIONS):
         node = next((n for n in tree.find_all(exp.Anonymous) if _is_sql(catalog.function(str(n.this)))), None)
         if node is None:
             return tree
         spec = catalog.function(str(node.this))
         assert spec is not None and spec.text is not None
+        first, last = first or span_of(statement, node), spec.name
         arguments = _arguments(node, spec, statement)
         body = _substitute(sqlglot.parse_one(spec.text, read=CallSQL), spec, arguments)
         parent = node.parent
@@ -73,8 +76,10 @@ def _inline_sql_functions(tree: exp.Expr, catalog: Catalog, statement: Statement
         else:
             node.replace(exp.Subquery(this=body))
     raise PlanError(
-        f"SQL functions nest deeper than {MAX_EXPANSIONS} expansions",
+        f"the SQL function {last} calls itself, directly or through others",
         hint="a function must not call itself; use WITH RECURSIVE",
+        span=first,
+        source=statement.source,
     )
 
 
@@ -173,8 +178,7 @@ class _Resolver:
             )
         if spec.table is None and in_from:
             raise self._error(node, f"{spec.name} returns one value, not rows", f"SELECT {spec.name}(...)")
-        if spec.aggregate and isinstance(node.parent, exp.Window):
-            raise self._error(node, f"{spec.name} cannot be a window function", "group by the partition instead")
+        self._check_place(node, spec)
         given = _arguments(node, spec, self.statement)
         call_spec, values = self._specify(node, spec, given)
         if spec.aggregate:
@@ -189,6 +193,23 @@ class _Resolver:
             self._table(place, spec, call, limit)
         else:
             node.replace(_typed(call, spec.answer))
+
+    def _check_place(self, node: exp.Anonymous, spec: FunctionSpec) -> None:
+        around = node.parent
+        if isinstance(around, exp.Window) and around.this is node:
+            if spec.aggregate:
+                raise self._error(node, f"{spec.name} cannot be a window function", "group by the partition instead")
+            raise self._error(
+                node, f"{spec.name} is called row by row and takes no OVER", f"SELECT {spec.name}(...) without OVER"
+            )
+        if isinstance(around, exp.Filter) and around.this is node and not spec.aggregate:
+            raise self._error(
+                node,
+                f"{spec.name} is called row by row and takes no FILTER",
+                f"CASE WHEN condition THEN {spec.name}(...) END",
+            )
+        if any(isinstance(a, exp.Star) for a in node.expressions):
+            raise self._error(node, f"{spec.name} takes values, not *", spec.signature())
 
     def _specify(
         self, node: exp.Anonymous, spec: FunctionSpec, given: dict[str, exp.Expr]
@@ -209,7 +230,7 @@ class _Resolver:
                 if param.name == "model":
                     alias = text
                 elif param.name == "effort":
-                    effort = text
+                    effort = self._effort(node, text)
                 else:
                     answer = AnswerType(answer.kind, answer.sql, text)
             elif value is not None:
@@ -228,6 +249,11 @@ class _Resolver:
             ),
             values,
         )
+
+    def _effort(self, node: exp.Anonymous, text: str) -> str:
+        if text.lower() not in EFFORTS:
+            raise self._error(node, f"unknown effort {text}", f"effort is one of {', '.join(EFFORTS)}")
+        return text.lower()
 
     def _constant(self, node: exp.Anonymous, spec: FunctionSpec, name: str, value: exp.Expr) -> str:
         if isinstance(value, exp.Literal) and value.is_string:
@@ -434,9 +460,10 @@ def _recursive_terms(tree: exp.Expr) -> list[exp.Expr]:
     return terms
 
 
-def _refuse_where_no_call_can_be(tree: exp.Expr, statement: Statement) -> None:
+def _refuse_where_no_call_can_be(tree: exp.Expr, statement: Statement, span: Span | None) -> None:
     def refuse(what: str, hint: str) -> PlanError:
-        return PlanError(f"a call cannot stand in {what}", hint=hint, span=statement.span, source=statement.source)
+        where = span or statement.span
+        return PlanError(f"a call cannot stand in {what}", hint=hint, span=where, source=statement.source)
 
     if isinstance(tree, exp.Create):
         kind = str(tree.args.get("kind") or "").upper()
