@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 import duckdb
@@ -37,6 +37,7 @@ from kleene.udfs.statement import Ask, CallSite, StatementContext
 
 if TYPE_CHECKING:
     from kleene.runs import Run
+    from kleene.udfs.children import Children
 
 T = TypeVar("T")
 STORE_TABLES = frozenset(
@@ -56,15 +57,23 @@ STORE_TABLES = frozenset(
         "calibrations",
     ]
 )
-SESSION_TABLES = frozenset({"trace_statements", "trace_calls"})
-"""What a model's session may read of the store: its own rows of these."""
+SESSION_TABLES = {
+    "trace_statements": "SELECT * FROM main.trace_statements WHERE session = $1",
+    "trace_calls": "SELECT * FROM main.trace_calls WHERE session = $1",
+    "turns": "SELECT n, sql, result FROM main.kleene_turns WHERE session = $1 AND result IS NOT NULL ORDER BY n",
+}
+"""What a model's session may read of the store, and how: its own rows of these."""
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
 
 
 class Engine:
     """Runs CallSQL on a connection. One statement runs at a time: calls from several threads wait for each other.
 
     ``trust``: ``host`` for a person's own statements, ``model`` for SQL that a model wrote. ``schema`` is the schema that holds a
-    session's tables; it sees no others.
+    session's tables; it sees no others. ``protected`` are those of them that a model's statement may not change.
     """
 
     def __init__(
@@ -81,8 +90,12 @@ class Engine:
         owns_connection: bool = False,
         owns_services: bool = True,
         plain_names: bool = True,
+        connection: Connection | None = None,
+        protected: frozenset[str] = frozenset(),
     ):
-        self.connection = Connection(con)
+        self.connection = Connection(con) if connection is None else connection
+        self.protected = protected
+        self.children: Children | None = None
         self.services = services
         self.ledger = ledger
         self.state = State() if state is None else state
@@ -97,7 +110,7 @@ class Engine:
         self._running: Running | None = None
         self._closed = False
         self._asking: Task[Any] | None = None
-        self._sessions: list[Engine] = []
+        self._sessions: list[Cancellable] = []
         self._lookups = Lookups()
         self.connection.check_free()
         self._registration = Registration(con, self._lookups, in_transaction=not self.connection.in_autocommit())
@@ -180,7 +193,7 @@ class Engine:
             if statement.tree is tree and not statement.has_own:
                 return self._pure(statement, statement.text, params, frame)
             return self._pure(statement, self._printed(tree), params, frame)
-        with self._tables(tree, frame), self._run_as(statement) as running:
+        with self._tables(tree, frame), self._run_as(statement, plan) as running:
             if not plan.sites:
                 return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query")
             return self.connection.in_worker(lambda: running.planned(plan, params), running.cancel)
@@ -210,7 +223,7 @@ class Engine:
         return tree.sql(CallSQL)
 
     @contextmanager
-    def _run_as(self, statement: Statement) -> Iterator[Running]:
+    def _run_as(self, statement: Statement, plan: CallPlan | None = None) -> Iterator[Running]:
         around = Surroundings(
             self.connection,
             self.services,
@@ -222,6 +235,8 @@ class Engine:
         )
         outer = self._running
         self._running = running = Running(around, statement.text)
+        if plan is not None and any(s.spec.session for s in plan.sites):
+            running.context.children = self._family()
         try:
             yield running
         finally:
@@ -311,7 +326,7 @@ class Engine:
                 return self._explained(statement, plan, params, frame)
 
     def _explained(self, statement: Statement, plan: CallPlan, params: Params, frame: FrameType | None) -> Plan:
-        with self._tables(plan.tree, frame), self._run_as(statement) as running:
+        with self._tables(plan.tree, frame), self._run_as(statement, plan) as running:
             return self.connection.in_worker(lambda: explain(running, plan, params), running.cancel)
 
     def _check_policy(self, statement: Statement) -> None:
@@ -322,7 +337,7 @@ class Engine:
             statement,
             functions=frozenset(self.state.catalog.functions),
             tables=lambda name: name.lower() in own or name.lower() in SESSION_TABLES,
-            writable=lambda name: name.lower() not in SESSION_TABLES,
+            writable=lambda name: name.lower() not in SESSION_TABLES and name.lower() not in self.protected,
         )
 
     def _after_own(self, tree: exp.Expr) -> None:
@@ -343,7 +358,7 @@ class Engine:
         found: dict[str, Any] = {}
         if wanted and self.trust == "host":
             found = frames.find(wanted, frame)
-        readable = STORE_TABLES if self.trust == "host" else SESSION_TABLES
+        readable = STORE_TABLES if self.trust == "host" else SESSION_TABLES.keys()
         stored = {n for n in wanted if n.lower() in readable}
         if found or stored:
             known = self.connection.table_names(self.schema)
@@ -361,8 +376,7 @@ class Engine:
         try:
             if self.trust == "host":
                 return cursor.sql(f'SELECT * FROM main."{name.lower()}"').to_arrow_table()
-            query = f'SELECT * FROM main."{name.lower()}" WHERE session = $1'
-            return cursor.sql(query, params=[self.session]).to_arrow_table()
+            return cursor.sql(SESSION_TABLES[name.lower()], params=[self.session]).to_arrow_table()
         finally:
             cursor.close()
 
@@ -422,18 +436,58 @@ class Engine:
         data: Sequence[str | Path] | None = None,
         budget: BudgetLimits | None = None,
         max_turns: int = 30,
+        max_depth: int = 2,
         check: str | Callable[..., Any] | None = None,
+        keep: bool = False,
+        from_run: str | None = None,
     ) -> Run:
         """Let a model answer a task by writing CallSQL, turn by turn, in a locked database of its own.
 
-        ``context`` is a text (or paths of files, as a list) that the model reads as the table ``ctx``; ``tables`` are tables of this connection that are handed
-        over; ``data`` are files. Raises a ``KleeneError`` only for wrong input: how the run ended is in ``outcome``.
+        ``context`` is a text (or paths of files, as a list) that the model reads as the table ``ctx``; ``tables`` are tables of this
+        connection that are handed over; ``data`` are files. ``max_depth`` bounds the levels of child sessions. ``check`` is a command that
+        must succeed, or a function of the answer, before FINAL is taken. ``keep``: its tables stay after the answer, so that another run may
+        begin with them: ``from_run``. Raises a ``KleeneError`` only for wrong input: how the run ended is in ``outcome``.
         """
-        from kleene.runs import run_task
+        from kleene.runs import Task, run_task
 
-        return run_task(
-            self, task, context=context, tables=tables, data=data, budget=budget, max_turns=max_turns, check=check
+        asked = Task(
+            task,
+            context=context,
+            tables=tuple(tables),
+            data=tuple(data or ()),
+            max_turns=max_turns,
+            max_depth=max_depth,
+            check=check,
+            keep=keep,
+            from_run=from_run,
         )
+        return run_task(self, asked, budget)
+
+    def resume(
+        self,
+        run_id: str | None = None,
+        *,
+        budget: BudgetLimits | None = None,
+        max_turns: int | None = None,
+        check: Callable[..., Any] | None = None,
+    ) -> Run:
+        """Go on with a run that has no answer: after its turns or its budget were used up, a cancel, or a kill. Nothing is paid twice.
+
+        Without ``run_id`` it is the last such run of the store. ``budget`` is for the whole run, what it has used included; the run's own
+        stays where None. ``max_turns`` are further turns: None gives a run that has used up its turns as many again. ``check`` is needed
+        where the run had a function for it. Raises ``ConfigError`` where there is nothing to resume.
+        """
+        from kleene.runs import resume_task
+
+        return resume_task(self, run_id, budget=budget, max_turns=max_turns, check=check)
+
+    def _family(self) -> Children:
+        """Who answers this engine's calls of sessions."""
+        if self.children is None:
+            from kleene.runs import family_of_host
+
+            self.children = family_of_host(self)
+        return self.children
 
     # -- async ---------------------------------------------------------------------------------------------------------------------------
 
@@ -458,11 +512,11 @@ class Engine:
         if running is not None:
             running.cancel()
 
-    def session_started(self, session: Engine) -> None:
+    def session_started(self, session: Cancellable) -> None:
         """A session runs under this engine: ``cancel`` reaches it too."""
         self._sessions.append(session)
 
-    def session_ended(self, session: Engine) -> None:
+    def session_ended(self, session: Cancellable) -> None:
         self._sessions.remove(session)
 
     def waiting_for(self, task: Task[Any] | None) -> None:
@@ -478,6 +532,8 @@ class Engine:
             if self._closed:
                 return
             self._closed = True
+            if self.children is not None and self._owns_services:
+                self.children.close()
             macros.drop(self.con, self._macros, self.state.catalog)
             self._registration.close()
             if self._owns_services:

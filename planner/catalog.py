@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import attrs
 
 from kleene.planner.errors import PlanError, did_you_mean
+from kleene.planner.roles import ROLES, SESSION_FUNCTIONS
 from kleene.planner.specs import IDENTITY, AgentSpec, AnswerType, FunctionSpec, Param, Template
 
 _OPTIONS = (Param("model", "VARCHAR"), Param("effort", "VARCHAR"))
@@ -66,24 +67,38 @@ BUILTINS: tuple[FunctionSpec, ...] = (
 )
 
 
+BUILT_IN = ("builtin", "session")
+
+
 @attrs.frozen
 class Catalog:
-    """Functions and agents by lower-case name. ``builtin`` names cannot be replaced."""
+    """Functions and agents by lower-case name. Built-in functions and those of sessions cannot be replaced; the standard roles can."""
 
-    functions: dict[str, FunctionSpec] = attrs.field(factory=lambda: {f.name: f for f in BUILTINS})
-    agents: dict[str, AgentSpec] = attrs.field(factory=dict)
+    functions: dict[str, FunctionSpec] = attrs.field(factory=lambda: {f.name: f for f in (*BUILTINS, *SESSION_FUNCTIONS)})
+    agents: dict[str, AgentSpec] = attrs.field(factory=lambda: {a.name: a for a in ROLES})
 
     def function(self, name: str) -> FunctionSpec | None:
         return self.functions.get(name.lower())
 
     def declared(self) -> Iterator[FunctionSpec]:
         """The user's own functions, in order of name."""
-        return (f for _, f in sorted(self.functions.items()) if f.body != "builtin")
+        return (f for _, f in sorted(self.functions.items()) if f.body not in BUILT_IN)
+
+    def declared_agents(self) -> Iterator[AgentSpec]:
+        """The user's own agents, in order of name."""
+        return (a for _, a in sorted(self.agents.items()) if a not in ROLES)
+
+    def restricted(self, tools: tuple[str, ...] | None) -> Catalog:
+        """The catalog with these tools only; None keeps all. Functions that are no tools stay."""
+        if tools is None:
+            return self
+        kept = {t.lower() for t in tools}
+        return attrs.evolve(self, functions={n: f for n, f in self.functions.items() if f.body != "tool" or n in kept})
 
     def with_function(self, spec: FunctionSpec, *, replace: bool) -> Catalog:
         name = spec.name.lower()
         old = self.functions.get(name)
-        if old is not None and old.body == "builtin":
+        if old is not None and old.body in BUILT_IN:
             raise PlanError(f"{spec.name} is a built-in function and cannot be replaced", hint="choose another name")
         if old is not None and not replace:
             raise PlanError(f"function {spec.name} already exists", hint="CREATE OR REPLACE FUNCTION replaces it")
@@ -100,7 +115,7 @@ class Catalog:
             raise PlanError(
                 f"there is no function {name}", hint=f"did you mean {near}?" if near else "SHOW FUNCTIONS lists them"
             )
-        if old.body == "builtin":
+        if old.body in BUILT_IN:
             raise PlanError(f"{name} is a built-in function and cannot be dropped")
         return attrs.evolve(self, functions={k: v for k, v in self.functions.items() if k != name.lower()})
 
@@ -108,7 +123,7 @@ class Catalog:
         name = spec.name.lower()
         if name in ("self", "root"):
             raise PlanError(f"the agent name {spec.name} is reserved", hint="choose another name")
-        if name in self.agents and not replace:
+        if name in self.agents and self.agents[name] not in ROLES and not replace:
             raise PlanError(f"agent {spec.name} already exists", hint="CREATE OR REPLACE AGENT replaces it")
         return attrs.evolve(self, agents={**self.agents, name: spec})
 

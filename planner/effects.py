@@ -40,7 +40,9 @@ def effect(tree: object, count: int | None, columns: str = "") -> str | None:
         named = tree.args.get("tables") or [tree.this]
         names = ", ".join(n.name if isinstance(n, exp.Table) else n.sql(CallSQL) for n in named)
         return f"dropped {str(tree.args.get('kind') or '').lower()} {names}"
+    if not isinstance(tree, exp.Expr) or count is None or tree.args.get("returning"):
+        return None
     verb = _VERBS.get(type(tree))
-    if verb is None or count is None or (isinstance(tree, exp.Expr) and tree.args.get("returning")):
+    if verb is None:
         return None
     return f"{verb} {rows}"

@@ -24,7 +24,8 @@ from kleene.planner.specs import Span
 FORMS = {
     "function": "CREATE FUNCTION name(arg TYPE, ...) RETURNS TYPE AS PROMPT 'text with {arg}' [MODEL 'alias'] [EFFORT 'low'] [BATCH n]; "
     "AS SQL (SELECT ...) and AS SHELL 'command {arg}' are the other bodies",
-    "agent": "CREATE AGENT name [MODEL 'alias'] [EFFORT 'low'] [TOOLS (a, b)] [BUDGET (calls 20, dollars 0.5)] [TURNS 10] [PROMPT 'text']",
+    "agent": "CREATE AGENT name [MODEL 'alias'] [EFFORT 'low'] [TOOLS (a, b)] [BUDGET (calls 20, dollars 0.5)] [TURNS 10] "
+    "[TABLES (t)] [RETURNS (verdict BOOLEAN)] [PROMPT 'text']",
     "calibrate": "CALIBRATE FUNCTION name [SAMPLE 20] [RECALL 0.9] [PRECISION 0.9] [CONFIDENCE 0.95] FROM (SELECT ...)",
     "call": "CALL tool(arguments) [FROM (SELECT ...) AS q]",
     "set": "SET key = value, for example SET budget.dollars = 0.5",
@@ -302,7 +303,7 @@ class OwnGrammar(DuckDBParser):
         while self._curr:
             word = self._curr
             key = word.text.lower() if word.token_type != TokenType.IDENTIFIER else ""
-            if key not in ("model", "effort", "tools", "budget", "turns", "prompt"):
+            if key not in ("model", "effort", "tools", "budget", "turns", "tables", "returns", "prompt"):
                 self._fail(f"unknown clause {self.sql[word.start : word.end + 1]}", form, word)
             self._advance()
             self._once(args, key, word, form)
@@ -315,17 +316,24 @@ class OwnGrammar(DuckDBParser):
             elif key == "tools":
                 args[key] = self._tool_names(form)
                 args["no_tools"] = not args[key]
+            elif key == "tables":
+                args[key] = self._tool_names(form, "a table's name")
+            elif key == "returns":
+                self._expect(TokenType.L_PAREN, "( and the columns", form)
+                args[key] = self._typed_names("a column as name TYPE", form)
+                if not args[key]:
+                    self._fail("RETURNS needs a column", form, self._prev)
             else:
                 self._budget(args, form)
         return self.expression(nodes.CreateAgent(**args))
 
-    def _tool_names(self, form: str) -> list[exp.Expr]:
-        self._expect(TokenType.L_PAREN, "( and the tools' names", form)
+    def _tool_names(self, form: str, what: str = "a tool's name") -> list[exp.Expr]:
+        self._expect(TokenType.L_PAREN, f"( and {what}", form)
         names: list[exp.Expr] = []
         while not self._match(TokenType.R_PAREN):
             if names:
                 self._expect(TokenType.COMMA, ", or )", form)
-            names.append(self._name("a tool's name", form))
+            names.append(self._name(what, form))
         return names
 
     def _budget(self, args: dict[str, object], form: str) -> None:

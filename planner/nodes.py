@@ -48,7 +48,8 @@ class CreateAgent(OwnStatement):
     """``CREATE [OR REPLACE] AGENT this`` and its clauses.
 
     ``this`` Identifier; ``model``, ``effort``, ``prompt`` string Literals; ``tools`` list of Identifiers, empty for ``TOOLS ()``, None
-    where the clause is absent; ``budget`` list of EQ(Var dimension, number Literal); ``turns`` number Literal.
+    where the clause is absent; ``budget`` list of EQ(Var dimension, number Literal); ``turns`` number Literal; ``tables`` list of Identifiers;
+    ``returns`` list of ColumnDefs.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -60,6 +61,8 @@ class CreateAgent(OwnStatement):
         "no_tools": False,
         "budget": False,
         "turns": False,
+        "tables": False,
+        "returns": False,
         "prompt": False,
     }
 
@@ -187,7 +190,11 @@ def _create_agent(generator: Generator, node: exp.Expr) -> str:
     if args.get("budget"):
         limits = [f"{b.name} {generator.sql(b, 'expression')}" for b in args["budget"]]
         text += f" BUDGET ({', '.join(limits)})"
-    return text + _options(generator, [("TURNS", args.get("turns")), ("PROMPT", args.get("prompt"))])
+    text += _options(generator, [("TURNS", args.get("turns"))])
+    for word in ("tables", "returns"):
+        if args.get(word):
+            text += f" {word.upper()} ({', '.join(generator.sql(item) for item in args[word])})"
+    return text + _options(generator, [("PROMPT", args.get("prompt"))])
 
 
 def _calibrate(generator: Generator, node: exp.Expr) -> str:

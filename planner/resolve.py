@@ -8,6 +8,7 @@ import attrs
 import sqlglot
 from sqlglot import exp
 
+from kleene.planner import sessions
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.calls import Call, has_call, new_call
 from kleene.planner.catalog import Catalog
@@ -180,7 +181,11 @@ class _Resolver:
             raise self._error(node, f"{spec.name} returns one value, not rows", f"SELECT {spec.name}(...)")
         self._check_place(node, spec)
         given = _arguments(node, spec, self.statement)
+        if spec.body == "session":
+            spec, given = self._session(node, spec, given)
         call_spec, values = self._specify(node, spec, given)
+        if spec.body == "session":
+            call_spec = sessions.specified(call_spec, spec, given, self.catalog)
         if spec.aggregate:
             self._aggregate(node, spec, call_spec, values)
             return
@@ -246,9 +251,22 @@ class _Resolver:
                 max_tokens=self.settings.max_tokens,
                 temperature=self.settings.temperature,
                 seed=self.settings.seed,
+                batch=spec.batch if spec.batch != 1 else self.settings.batch,
             ),
             values,
         )
+
+    def _session(
+        self, node: exp.Anonymous, spec: FunctionSpec, given: dict[str, exp.Expr]
+    ) -> tuple[FunctionSpec, dict[str, exp.Expr]]:
+        """The call of a session, a relation as context made one text."""
+        try:
+            spec = sessions.shaped(spec, given, self.catalog)
+        except PlanError as problem:
+            raise self._error(node, problem.message, problem.hint or "") from None
+        if "context" in given:
+            given = {**given, "context": sessions.as_context(given["context"])}
+        return spec, given
 
     def _effort(self, node: exp.Anonymous, text: str) -> str:
         if text.lower() not in EFFORTS:

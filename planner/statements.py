@@ -246,7 +246,21 @@ def agent_spec(node: nodes.CreateAgent, statement: Statement | None = None) -> A
         budget=BudgetLimits(**limits) if limits else None,  # type: ignore[arg-type]
         turns=int(_limit("turns", turns, statement)) if turns is not None else None,
         prompt=_text(args.get("prompt")) or "",
+        tables=tuple(t.name for t in args.get("tables") or ()),
+        returns=_columns(args.get("returns"), statement),
     )
+
+
+def _columns(declared: list[exp.Expr] | None, statement: Statement | None) -> tuple[Param, ...] | None:
+    """The columns of a typed agent. A child's row has ``detail`` and ``session`` besides them."""
+    if not declared:
+        return None
+    columns = tuple(_param(c) for c in declared)
+    _check_names(columns, "column", "agent", statement, declared)
+    for column, node in zip(columns, declared, strict=True):
+        if column.name.casefold() in ("detail", "session"):
+            _bad("agent", f"a child's row has a column {column.name} already", statement, node)
+    return columns
 
 
 def answer_type(declared: str) -> AnswerType:

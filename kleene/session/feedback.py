@@ -58,6 +58,11 @@ def repeated(problem: KleeneError, times: int, first_turn: int, catalog: Catalog
     return said + _another_way(problem, catalog)
 
 
+def too_many(written: int, run: int) -> str:
+    """A reply with more statements than are run in one turn."""
+    return f"Only the first {run} of {written:,} statements were run. Write fewer a turn, and look at what they give."
+
+
 def check_failed(result: CheckResult) -> str:
     """The tail of the failed check's output, at most 40 lines that are not blank."""
     lines = [line.rstrip()[:400] for line in result.output.splitlines() if line.strip()]
@@ -79,6 +84,10 @@ def closing(turns_left: int) -> str:
 
 SAME_STATEMENTS = (
     "These are the statements of your last turn again, and so are their results. Do something else, or FINAL."
+)
+FORCED_BY_BUDGET = (
+    "Your budget is used up but for this turn. Answer now with what you know: one ```sql fence that holds only FINAL('...') or "
+    "FINAL FROM (a query over your tables)."
 )
 FORCED = "You have no turns left. Answer now with what you know: one ```sql fence that holds only FINAL('...') or FINAL FROM (a query over your tables)."
 

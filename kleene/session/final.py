@@ -18,19 +18,20 @@ def rows_json(answer: Outcome) -> str:
     body = {
         "columns": list(answer.columns),
         "types": list(answer.types),
-        "rows": [[_jsonable(v) for v in row] for row in answer.rows],
+        "rows": [[jsonable(v) for v in row] for row in answer.rows],
         "row_count": answer.row_count,
     }
     return json.dumps(body, ensure_ascii=False, allow_nan=False)
 
 
-def _jsonable(value: Any) -> Any:
+def jsonable(value: Any) -> Any:
+    """A value as strict JSON has it."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else plain(value)
     if isinstance(value, dict):
-        return {k if isinstance(k, str) else plain(k): _jsonable(v) for k, v in value.items()}
+        return {k if isinstance(k, str) else plain(k): jsonable(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)) and not hasattr(value, "nanoseconds"):
-        return [_jsonable(v) for v in value]
+        return [jsonable(v) for v in value]
     return plain(value)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 import attrs
 
-from kleene.planner.errors import BudgetExceeded, Cancelled, KleeneError, Refused
+from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneError, Refused
 from kleene.planner.specs import Usage
-from kleene.session import feedback, render
+from kleene.session import feedback, folding, render
 from kleene.session.extract import Extraction, extract
 from kleene.session.failures import FailureLog
 from kleene.session.feedback import CheckResult
@@ -29,7 +29,10 @@ BLANK_TURNS = 3
 """So many turns in a row without anything to run end the session."""
 
 TURN_CHARACTERS = 20_000
-"""After so much text in one turn's feedback, the results that follow are shown short."""
+"""After so much text in one turn's feedback, the results that follow are shown short; after twice as much, only counted."""
+
+STATEMENTS = 50
+"""So many statements of one reply are run; a model that writes more has not looked at what they gave."""
 
 Check = Callable[[Outcome], CheckResult]
 
@@ -93,17 +96,21 @@ def run_session(
     check: Check | None = None,
     check_name: str = "",
     history: Sequence[PastTurn] = (),
+    system: str | None = None,
     place: Place = Place(),
     force: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> SessionResult:
     """Run a session to its end and say how it ended; raises nothing of the KleeneError tree.
 
-    ``check`` is asked before a FINAL is accepted; ``check_name`` tells the model of it. ``history`` takes up an earlier run of the same task
-    (its turns count towards ``max_turns``, and SessionStarted is not sent again). ``force`` asks once more for an answer when the turns are
-    used up: the outcome stays ``turns_exhausted``, the answer is marked forced. ``clock`` gives the events' times.
+    ``check`` is asked before a FINAL is accepted; ``check_name`` tells the model of it. ``system`` (the prefix it had) and ``history`` take up
+    an earlier run of the same task: its turns count towards ``max_turns``, and SessionStarted is not sent again. ``force`` asks once more
+    for an answer when the turns or the budget are used up: the outcome stays what it is, the answer is marked forced. ``clock`` gives the
+    events' times.
     """
     session = _Session(world, place, max_turns, check, force, clock)
+    session.resumed = system is not None or bool(history)
+    session.system = system or ""
     return session.run(scrub(task), scrub(context_note), check_name, history)
 
 
@@ -121,16 +128,18 @@ class _Session:
     blanks: int = 0
     turns: int = 0
     last_sql: str | None = None
+    resumed: bool = False
+    folded: int = 0
 
     def run(self, task: str, note: str, check_name: str, history: Sequence[PastTurn]) -> SessionResult:
         place = self.place
         standing = Standing(self.max_turns, place.depth, place.max_depth, place.role_prompt)
-        self.system = system_prefix(self.world.catalog_lines(), self.world.remaining(), standing)
+        self.system = self.system or system_prefix(self.world.catalog_lines(), self.world.remaining(), standing)
         self.messages.append(Message("user", task_message(task, note, check=check_name)))
         for turn in history:
             self._record(turn.reply, turn.feedback)
         self.turns = len(history)
-        if not history:
+        if not self.resumed:
             self.world.emit(
                 SessionStarted(
                     at=self.clock(),
@@ -145,27 +154,41 @@ class _Session:
         end, forced = _End("failed", error="the session was ended by an internal error"), False
         try:
             end, forced = self._until_end()
+        except KeyboardInterrupt:
+            end = _End("cancelled", error="interrupted")
+            raise
         finally:
             result = self._finish(end, forced)
         return result
 
     def _until_end(self) -> tuple[_End, bool]:
-        while self.turns < self.max_turns:
+        end: _End | None = None
+        while end is None and self.turns < self.max_turns:
             end = self._turn()
-            if end is not None:
-                return end, False
-        exhausted = _End("turns_exhausted", error=f"no FINAL in {count(self.max_turns, 'turn')}")
+        if end is None:
+            end = _End("turns_exhausted", error=f"no FINAL in {count(self.max_turns, 'turn')}")
+            ask = feedback.FORCED
+        elif end.outcome == "budget_exhausted":
+            ask = feedback.FORCED_BY_BUDGET
+        else:
+            return end, False
         if not self.force:
-            return exhausted, False
-        last = self._turn()
-        if last is not None and last.answer is not None:
-            return attrs.evolve(exhausted, answer=last.answer), True
-        return (last if last is not None and last.outcome == "cancelled" else exhausted), False
+            return end, False
+        self.world.release()
+        return self._forced(end, ask)
 
-    def _turn(self) -> _End | None:
-        """One turn, or None while the session goes on."""
+    def _forced(self, end: _End, ask: str) -> tuple[_End, bool]:
+        """Ask for what there is, once, with what was held back for it."""
+        self.folded = max(self.folded, self.turns - folding.TRIES[0])
+        last = self._turn(ask)
+        if last is not None and last.answer is not None:
+            return attrs.evolve(end, answer=last.answer), True
+        return (last if last is not None and last.outcome == "cancelled" else end), False
+
+    def _turn(self, ask: str = "") -> _End | None:
+        """One turn, or None while the session goes on. ``ask`` is added to what the model was told last."""
         try:
-            reply = self.world.ask(self._request())
+            reply = self._asked(ask)
         except KleeneError as problem:
             return _asking_failed(problem)
         text = scrub(reply.text)
@@ -178,6 +201,17 @@ class _Session:
             TurnFinished(at=self.clock(), session=place.session, turn=self.turns, reply=text, sql=sql, feedback=told)
         )
         return end
+
+    def _asked(self, ask: str) -> Reply:
+        """The model's reply. A transcript that is too long for it is asked again with more results left out."""
+        while True:
+            try:
+                return self.world.ask(self._request(ask))
+            except CallFailed as problem:
+                more = [self.turns - kept for kept in folding.TRIES if self.turns - kept > self._leaves_out()]
+                if problem.kind != "context_overflow" or not more:
+                    raise
+                self.folded = more[0]
 
     def _answer(self, text: str, reply: Reply) -> tuple[str | None, str, _End | None]:
         """The SQL that was run, what the model is told, and the end if this turn brought it."""
@@ -214,7 +248,7 @@ class _Session:
         told: list[str] = []
         end: _End | None = None
         complete = True
-        for position, statement in enumerate(statements, 1):
+        for position, statement in enumerate(statements[:STATEMENTS], 1):
             heading = (
                 f"-- {position} of {len(statements)}: {one_line(statement.text, 80)}\n" if len(statements) > 1 else ""
             )
@@ -222,6 +256,8 @@ class _Session:
             told.append(heading + text)
             if not complete or end is not None:
                 break
+        if complete and end is None and len(statements) > STATEMENTS:
+            told.append(feedback.too_many(len(statements), STATEMENTS))
         if complete and end is None and self.last_sql is not None and self.last_sql.split() == sql.split():
             told.append(feedback.SAME_STATEMENTS)
         self.last_sql = sql
@@ -240,13 +276,19 @@ class _Session:
             return text, False, end
         if result.usage.items:
             self.failures.answered()
-        shown = render.outcome(result, render.Limits() if told < TURN_CHARACTERS else render.SHORT)
+        shown = self._shown(result, told)
         if not result.final:
             return shown, True, None
         verdict = self._checked(result)
         if not verdict.passed:
             return feedback.check_failed(verdict) + feedback.after_final(total - position), False, None
         return shown + feedback.after_final(total - position), True, _End("final", answer=result)
+
+    def _shown(self, result: Outcome, told: int) -> str:
+        """A result as far as the turn has room for it."""
+        if told < TURN_CHARACTERS or result.final:
+            return render.outcome(result)
+        return render.outcome(result, render.SHORT) if told < 2 * TURN_CHARACTERS else render.in_brief(result)
 
     def _failed(
         self, statement: str, problem: KleeneError, position: int, total: int, sql: str
@@ -266,16 +308,22 @@ class _Session:
         except KleeneError as problem:
             return CheckResult(False, problem.render())
 
-    def _request(self) -> Request:
+    def _request(self, ask: str = "") -> Request:
         place = self.place
-        options = Options(max_tokens=place.max_tokens, effort=place.effort)
+        options = Options(max_tokens=min(place.max_tokens, 1024) if ask else place.max_tokens, effort=place.effort)
+        messages = folding.fold(self.messages, self._leaves_out())
+        if ask and not messages[-1].text.endswith(ask):
+            messages = (*messages[:-1], Message("user", f"{messages[-1].text}\n{ask}"))
         return Request(
             place.alias,
-            tuple(self.messages),
+            messages,
             system=self.system,
             options=options,
             path=f"{place.path}/{self.turns + 1}",
         )
+
+    def _leaves_out(self) -> int:
+        return max(self.folded, folding.folded_by_age(self.turns))
 
     def _record(self, reply: str, told: str) -> None:
         self.messages.append(Message("assistant", reply if reply.strip() else feedback.EMPTY_REPLY))

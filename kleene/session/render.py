@@ -44,6 +44,17 @@ def outcome(result: Outcome, limits: Limits = Limits()) -> str:
     return "\n".join(lines)
 
 
+def in_brief(result: Outcome) -> str:
+    """A result that the turn has no room left for: what there is, without its rows.
+
+    >>> in_brief(Outcome(columns=("a",), types=("BIGINT",), rows=[(1,)], row_count=1))
+    '1 row, not shown: a turn shows only so much'
+    """
+    if not result.columns:
+        return one_line(result.message or "done", 100)
+    return f"{count(result.row_count, 'row')}, not shown: a turn shows only so much"
+
+
 def spent(usage: Usage) -> str:
     """What a statement's calls cost, on one line.
 

@@ -80,12 +80,13 @@ class AgentView:
 class CatalogView:
     """What a session may use, in the order in which it is listed.
 
-    ``model_calls``: llm and its kin. ``read_tools``: table functions for FROM. ``effect_tools``: run through CALL only.
+    ``model_calls``: llm and its kin. ``sessions``: rlm and its kin. ``read_tools``: table functions for FROM. ``effect_tools``: run through CALL only.
     ``declared``: the functions made by CREATE FUNCTION.
     """
 
     tables: tuple[TableView, ...] = ()
     model_calls: tuple[FunctionView, ...] = ()
+    sessions: tuple[FunctionView, ...] = ()
     read_tools: tuple[FunctionView, ...] = ()
     effect_tools: tuple[FunctionView, ...] = ()
     declared: tuple[FunctionView, ...] = ()
@@ -109,6 +110,10 @@ class World(Protocol):
 
     def ask(self, request: Request) -> Reply:
         """One model turn: budgeted, traced and retried. Raises ``CallFailed``, ``BudgetExceeded``, ``Refused`` or ``Cancelled``."""
+        ...
+
+    def release(self) -> None:
+        """Give back what was held of the budget for one last turn."""
         ...
 
     def remaining(self) -> BudgetLimits:

@@ -108,6 +108,14 @@ STATE = (
         "session",
     ),
     table(
+        "kleene_turns",
+        "session VARCHAR, n BIGINT, reply VARCHAR, sql VARCHAR, result VARCHAR, recorded_at TIMESTAMP",
+        "session, n",
+    ),
+    table("kleene_progress", "session VARCHAR, turn BIGINT, statement BIGINT, outcome VARCHAR, recorded_at TIMESTAMP"),
+    table("kleene_messages", "sender VARCHAR, receiver VARCHAR, text VARCHAR, recorded_at TIMESTAMP"),
+    table("kleene_memory", "key VARCHAR, value VARCHAR, recorded_at TIMESTAMP", "key"),
+    table(
         "kleene_functions",
         "name VARCHAR, kind VARCHAR, definition VARCHAR, created_at TIMESTAMP",
         "name, kind",

@@ -80,6 +80,9 @@ class World:
         self.used += Usage(requests=1, input_tokens=100, output_tokens=10, dollars=0.01)
         return reply if isinstance(reply, Reply) else Reply(reply)
 
+    def release(self) -> None:
+        pass
+
     def remaining(self) -> BudgetLimits:
         return self.limits
 

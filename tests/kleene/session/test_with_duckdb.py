@@ -56,6 +56,9 @@ class World:
     def ask(self, request: Request) -> Reply:
         return Reply(self.replies.pop(0) if self.replies else "```sql\nFINAL('end')\n```")
 
+    def release(self) -> None:
+        pass
+
     def remaining(self) -> BudgetLimits:
         return BudgetLimits()
 
