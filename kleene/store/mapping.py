@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -30,6 +31,7 @@ INTO: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "BudgetStopped": ("trace_budget", {"at": "recorded_at", "limit": "allowed"}),
     "FinalRecorded": ("trace_final", {"at": "recorded_at"}),
 }
+BUSIEST = "CallFinished"
 TEXTS = {"CallFinished": ("prompt", "reply"), "TurnFinished": ("reply", "feedback")}  # what SET trace_text = off hides
 
 Row = dict[str, Any]
@@ -52,17 +54,24 @@ class Batch:
             event: (self._tables[name], columns_of(event, self._tables[name])) for event, (name, _) in INTO.items()
         }
         self._rows: dict[str, dict[object, Row]] = {}
+        self._calls: dict[object, Row] = {}  # finished calls as they came: there can be a million, and they seldom come in pieces
         self.size = 0
 
     def add(self, event: Row) -> None:
         """Takes an event as its JSON form has it. Events of unknown kinds, and those without their key, are left out."""
-        target = self._into.get(event.get("event", ""))
+        kind = event.get("event", "")
+        if kind == BUSIEST and event.get("call") is not None:
+            self._add_call(event)
+            return
+        target = self._into.get(kind)
         if target is not None:
             table, columns = target
             self._merge(table, {columns[f]: v for f, v in event.items() if f in columns and v is not None})
 
     def merge(self, older: Batch) -> None:
         """Puts an older batch, which could not be written, under this one."""
+        self._mix_calls()
+        older._mix_calls()
         newer, self._rows, self.size = self._rows, older._rows, older.size
         for name, rows in newer.items():
             for row in rows.values():
@@ -70,9 +79,29 @@ class Batch:
 
     def tables(self) -> Iterable[tuple[Table, pa.Table]]:
         """The rows as Arrow, one table after the other."""
+        table, columns = self._into[BUSIEST]
+        if table.name in self._rows:
+            self._mix_calls()
+        elif self._calls:
+            calls, types = list(self._calls.values()), dict(table.columns)
+            yield table, pa.table({c: CONVERT[types[c]]([e.get(f) for e in calls]) for f, c in columns.items()})
         for name, rows in self._rows.items():
             table = self._tables[name]
             yield table, arrow(table, list(rows.values()))
+
+    def _add_call(self, event: Row) -> None:
+        key = event["call"]
+        known = self._calls.get(key)
+        self._calls[key] = event if known is None else {**known, **event}
+        self.size += known is None
+
+    def _mix_calls(self) -> None:
+        """Treats the finished calls like all other events: they meet rows of their keys that came before."""
+        table, columns = self._into[BUSIEST]
+        calls, self._calls = self._calls, {}
+        self.size -= len(calls)
+        for event in calls.values():
+            self._merge(table, {columns[f]: v for f, v in event.items() if f in columns and v is not None})
 
     def _merge(self, table: Table, row: Row) -> None:
         key: object = self.size
@@ -102,6 +131,8 @@ def arrow(table: Table, rows: list[Row]) -> pa.Table:
 
 
 def texts(values: list[Any]) -> pa.Array:
+    with contextlib.suppress(pa.ArrowException, TypeError):
+        return text_array(values)
     return text_array([v if v is None or isinstance(v, str) else str(v) for v in values])
 
 

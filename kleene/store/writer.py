@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -197,19 +198,17 @@ class Forms:
     """Events as ``to_dict`` gives them, without its recursion and without what is None: they are flat, and there can be a million."""
 
     def __init__(self) -> None:
-        self._names: dict[type, tuple[str, ...]] = {}
+        self._of: dict[type, tuple[tuple[str, ...], Callable[[Event], Any]]] = {}
 
     def of(self, event: Event) -> dict[str, Any]:
         kind = type(event)
-        names = self._names.get(kind)
-        if names is None:
-            names = self._names[kind] = tuple(field.name for field in attrs.fields(kind))
-        form = {"event": kind.__name__}
-        for name in names:
-            value = getattr(event, name)
-            if value is not None:
-                form[name] = value
-        return form
+        found = self._of.get(kind)
+        if found is None:
+            names = tuple(field.name for field in attrs.fields(kind))
+            # With one field attrgetter gives its bare value; every event has a time and more.
+            found = self._of[kind] = (("event", *names), operator.attrgetter("__class__.__name__", *names))
+        names, values = found
+        return {name: value for name, value in zip(names, values(event), strict=True) if value is not None}
 
 
 def rows_of(table: Table) -> str:
