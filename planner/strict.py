@@ -34,6 +34,8 @@ STRICT_NODES: tuple[type[exp.Expr], ...] = (
     exp.RegexpLike,
     exp.Not,
     exp.Paren,
+    exp.Dot,
+    exp.Bracket,
     exp.Between,
     exp.JSONExtract,
     exp.JSONExtractScalar,
@@ -92,7 +94,7 @@ def strict(node: exp.Expr) -> bool:
     if not has_call(node):
         return True
     if isinstance(node, exp.Cast | exp.TryCast):
-        return not node.to.is_type("json") and strict(node.this)
+        return (not node.to.is_type("json") or isinstance(node.this, Call)) and strict(node.this)
     if isinstance(node, exp.In):
         others = [*node.args.get("expressions", []), node.args.get("query"), node.args.get("unnest")]
         return not any(has_call(o) for o in others if o is not None) and strict(node.this)

@@ -49,7 +49,7 @@ def repr_text(word: str) -> str:
 
 
 class Queries:
-    """Draws queries. ``calls`` is the chance of a call, in tenths, where one may stand."""
+    """Draws queries. ``calls`` is the chance of a call, in tenths, where a condition may be one; 0 draws queries without calls."""
 
     def __init__(self, draw: Draw, calls: int = 5):
         self.draw = draw
@@ -83,6 +83,8 @@ class Queries:
         return f"{self.one(names)}({self.text(scope, max(0, depth - 1), queries=queries)})"
 
     def boolean(self, scope: Sequence[Col], depth: int, *, pure: bool = False, queries: bool = True) -> str:
+        pure = pure or not self.calls
+
         def inner(kind: str = "bool", down: int = 1) -> str:
             return self.expr(kind, scope, depth - down, pure=pure, queries=queries)
 
@@ -139,6 +141,8 @@ class Queries:
         return f"({left} {self.one(('= ANY', '<> ALL'))} (SELECT {item} FROM {source} WHERE {where}))"
 
     def text(self, scope: Sequence[Col], depth: int, *, pure: bool = False, queries: bool = True) -> str:
+        pure = pure or not self.calls
+
         def inner(kind: str = "text") -> str:
             return self.expr(kind, scope, depth - 1, pure=pure, queries=queries)
 
@@ -238,13 +242,9 @@ class Queries:
 
     def grouped(self, source: str, scope: list[Col], where: str) -> str:
         key = self.text(scope, self.draw(0, 2))
-        grouped = [Col("gk", "text")]
-        inner = f"SELECT {key} AS gk, {', '.join(c.sql for c in scope)} FROM {source}{where}"
-        del inner
         group = f" GROUP BY {key}" if self.chance(8) else ""
         outside: list[Col] = [Col(key, "text")] if group else []
         outside += [Col(self.aggregate(scope), "int"), Col(self.text_aggregate(scope), "text")]
-        del grouped
         having = f" HAVING {self.boolean(outside, 1, queries=False)}" if self.chance(5) else ""
         items = [f"{self.expr(kind, outside, self.draw(0, 1), queries=False)} AS {name}" for name, kind in COLUMNS]
         return f"SELECT {', '.join(items)} FROM {source}{where}{group}{having}"
