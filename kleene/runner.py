@@ -15,7 +15,7 @@ from kleene.connection import Connection, Fetched, Params
 from kleene.planner.callplan import CallPlan
 from kleene.planner.emit import emit
 from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneError, Refused, number
-from kleene.planner.specs import BudgetLimits
+from kleene.planner.specs import BudgetLimits, Volatility
 from kleene.result import Result
 from kleene.udfs.asking import Caller
 from kleene.udfs.events import BudgetStopped, RunOfStatement, StatementFinished, StatementPlanned, StatementStarted
@@ -119,7 +119,7 @@ class Running:
         looked_up = [c for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None]
         loop = Loop(
             sites=looked_up,
-            independent=frozenset(c.name for c in looked_up if not plan.site(int(c.name.split(":")[1])).depends),
+            independent=frozenset(c.name for c in looked_up if plan.site(int(c.name.split(":")[1])).is_independent),
             execute=lambda: self._execute(text, params, query=plan.kind == "query", transaction=own_transaction),
             asking=self._caller,
             report=self._report,
@@ -145,6 +145,9 @@ class Running:
         sites = []
         for site in plan.sites:
             answers = SiteAnswers(name=f"{self.number}:{site.number}")
+            before = self.context.sites.get(answers.name)
+            if before is not None and site.volatility is not Volatility.VOLATILE:
+                answers.answers = before.answers.answers  # the statement starts again: what was paid for is kept
             call = CallSite(site.spec, site.volatility, answers)
             answers.ask = lambda _, keys, call=call: self._demand(call, keys)
             sites.append(call)

@@ -19,7 +19,7 @@ class Site:
 
     ``demand`` is the reason why its calls are made inside DuckDB's run (recursive term, volatile function, ...), None for a lookup.
     ``label`` is the call as the user wrote it; ``depends`` are the sites inside its arguments; ``waits`` those that
-    must lack no answer before this one is asked (``planner.waiting``).
+    must lack no answer before this one is asked (``planner.waiting``), itself among them where its own answers reach its arguments so.
     """
 
     number: int
@@ -31,6 +31,11 @@ class Site:
     depends: frozenset[int] = frozenset()
     waits: frozenset[int] = frozenset()
     span: Span | None = None
+
+    @property
+    def is_independent(self) -> bool:
+        """Its arguments are the same in every run: rows may come, as answers do, but what was asked does not go."""
+        return not self.depends and not self.waits
 
 
 @attrs.frozen

@@ -16,12 +16,12 @@ Sites = set[int]
 
 
 def waits(tree: exp.Expr) -> dict[int, frozenset[int]]:
-    """Site → the sites whose answers it waits for, itself excluded; sites that wait for none are left out."""
+    """Site → the sites whose answers it waits for, itself included where it stands below itself; sites that wait for none are left out."""
     ctes = {c.alias.lower(): c.this for c in tree.find_all(exp.CTE)}
     found: dict[int, Sites] = {}
     for call in tree.find_all(Call, Ready):
         found.setdefault(call.site, set()).update(_Place(ctes).of(call))
-    return {site: frozenset(below - {site}) for site, below in found.items() if below - {site}}
+    return {site: frozenset(below) for site, below in found.items() if below}
 
 
 def _sites(*nodes: exp.Expr | list[exp.Expr] | None) -> Sites:

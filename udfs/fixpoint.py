@@ -161,7 +161,7 @@ class _Runs:
     def _not_waiting(self, notes: list[Wanted]) -> list[Wanted]:
         """What may be asked now: all of it where sites wait for each other and nothing else is out."""
         lacking = {w.site.name for w in notes}
-        free = [w for w in notes if not self._loop.waits.get(w.site.name, frozenset()) & lacking]
+        free = [w for w in notes if not self._loop.waits.get(w.site.name, frozenset()) & lacking - {w.site.name}]
         return free if free or any(self._out.values()) else notes
 
     def _not_out(self, notes: list[Wanted]) -> list[Wanted]:
