@@ -8,7 +8,6 @@ calls serve each other from the memo. The text that all prompts begin with stand
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -107,7 +106,9 @@ def shared_beginning(prompts: Sequence[str]) -> str:
     >>> shared_beginning(["Is this a complaint? Review: a", "Is this a complaint? Review: b"])
     'Is this a complaint? Review: '
     """
-    common = os.path.commonprefix(list(prompts))
+    first, last = min(prompts), max(prompts)
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    common = first[:length]
     if common in prompts:  # one prompt would have nothing left in its item
         common = common[:-1]
     cut = max(common.rfind(" "), common.rfind("\n")) + 1

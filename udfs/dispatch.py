@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -22,13 +21,14 @@ from kleene.udfs.answers import Answered, Unknown
 from kleene.udfs.batching import batch_request, may_be_batched, packs, read_batch, share_of
 from kleene.udfs.children import AT_ONCE, run_child
 from kleene.udfs.delivery import Delivery, Outcome
-from kleene.udfs.events import CallFinished, Event
+from kleene.udfs.events import Event
 from kleene.udfs.gate import Gate
 from kleene.udfs.protocols import CallHandler, ProviderError, Reply, Request, Route
 from kleene.udfs.recall import Recall
 from kleene.udfs.sending import Sender, Sent
 from kleene.udfs.statement import Ask, StatementContext, Wanted, by_site
-from kleene.udfs.work import Estimate, Lane, Work, deliver, digest_of, grouped, repair
+from kleene.udfs.tracing import Tracer
+from kleene.udfs.work import Estimate, Lane, Work, deliver, grouped, repair
 
 if TYPE_CHECKING:
     from kleene.planner.specs import CallSpec
@@ -56,14 +56,13 @@ class Dispatcher:
     ):
         self._handler = handler
         self._memo = memo
-        self._emit = emit
         self._clock = clock
+        self._tracer = Tracer(emit, clock)
+        self._trace = self._tracer.call
         self.gate = Gate(concurrency)
         self._sender = sender(handler, self.gate)
-        self._recall = Recall(memo, self._remembered)
+        self._recall = Recall(memo, self._tracer.remembered)
         self._flights: dict[tuple[str, str], Work] = {}
-        self._calls = 0
-        self._name = secrets.token_hex(3)  # turns of one session are asked by several processes where it is resumed
 
     async def aclose(self) -> None:
         await self._handler.aclose()
@@ -117,20 +116,7 @@ class Dispatcher:
             error = failure.message
             raise
         finally:
-            self._emit(
-                self._finished(
-                    None,
-                    session,
-                    None,
-                    sent.route,
-                    digest_of(request.prompt),
-                    started,
-                    sent,
-                    error=error,
-                    prompt=request.prompt,
-                    reply=None if reply is None else reply.text,
-                )
-            )
+            self._tracer.turn(session, request, started, sent, error=error, reply=reply)
 
     # -- what is known already -------------------------------------------------------------------------------------------------------
 
@@ -148,33 +134,6 @@ class Dispatcher:
         for group in self._groups(context, wanted):
             works += group.works(await self._recall.serve(context, group))
         return works
-
-    def _remembered(
-        self, context: StatementContext, lane: Lane, site: str, count: int, kind: str, prompt: str | None, text: str
-    ) -> None:
-        """Trace answers that the memo gave: one row for one, or one for many of them (``prompt`` None)."""
-        now = self._clock()
-        self._emit(
-            CallFinished(
-                at=now,
-                call=self._next_call(context.statement),
-                session=context.session,
-                statement=context.statement,
-                site=site,
-                alias=lane.route.alias,
-                model=lane.route.model,
-                provider=lane.route.provider,
-                digest="" if prompt is None else digest_of(prompt),
-                batch_size=count,
-                attempts=0,
-                started_at=now,
-                dollars=0.0,
-                memo_hit=True,
-                kind=kind,
-                prompt=prompt,
-                reply=text if prompt is not None else None,
-            )
-        )
 
     # -- pricing -------------------------------------------------------------------------------------------------------------------
 
@@ -293,7 +252,7 @@ class Dispatcher:
         lane = works[0].lane
         started, sent = self._clock(), Sent(lane.route)
         request = batch_request(lane, [w.prompt for w in works])
-        trace = functools.partial(self._trace_batch, context, works, request, started, sent)
+        trace = functools.partial(self._tracer.batch, context, works, request, started, sent)
         try:
             reply = await self._sender.send(request, context.ledger, sent, context.statement)
         except BudgetExceeded as error:
@@ -418,112 +377,6 @@ class Dispatcher:
         context.meter.failure(message)
         for site, key in work.takers():
             site.answers.answers[key] = None
-
-    # -- tracing -------------------------------------------------------------------------------------------------------------------
-
-    def _next_call(self, statement: str | None) -> str:
-        self._calls += 1
-        return f"{statement or f'turn-{self._name}'}.{self._calls}"
-
-    def _trace(
-        self,
-        context: StatementContext,
-        work: Work,
-        started: float,
-        sent: Sent,
-        *,
-        kind: str = "answer",
-        error: str | None = None,
-        reply: str | None = None,
-        coalesced: bool = False,
-    ) -> None:
-        self._emit(
-            self._finished(
-                context.statement,
-                context.session,
-                work.site.name,
-                sent.route,
-                work.digest(),
-                started,
-                sent,
-                kind=kind,
-                error=error,
-                prompt=work.prompt,
-                reply=reply,
-                coalesced=coalesced,
-            )
-        )
-
-    def _trace_batch(
-        self,
-        context: StatementContext,
-        works: Sequence[Work],
-        request: Request,
-        started: float,
-        sent: Sent,
-        *,
-        error: str | None = None,
-        reply: str | None = None,
-    ) -> None:
-        """A batch is one row of the trace, with its size."""
-        self._emit(
-            self._finished(
-                context.statement,
-                context.session,
-                works[0].site.name,
-                sent.route,
-                digest_of(request.prompt),
-                started,
-                sent,
-                error=error,
-                prompt=request.prompt,
-                reply=reply,
-                batch_size=len(works),
-            )
-        )
-
-    def _finished(
-        self,
-        statement: str | None,
-        session: str | None,
-        site: str | None,
-        route: Route,
-        digest: str,
-        started: float,
-        sent: Sent,
-        *,
-        error: str | None,
-        prompt: str,
-        reply: str | None,
-        kind: str = "answer",
-        coalesced: bool = False,
-        batch_size: int = 1,
-    ) -> CallFinished:
-        usage = sent.total
-        return CallFinished(
-            at=self._clock(),
-            call=self._next_call(statement),
-            session=session,
-            statement=statement,
-            site=site,
-            alias=route.alias,
-            model=route.model,
-            provider=route.provider,
-            digest=digest,
-            batch_size=batch_size,
-            attempts=usage.requests,
-            started_at=started,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_read_tokens=usage.cache_read_tokens,
-            cache_write_tokens=usage.cache_write_tokens,
-            dollars=None if usage.unpriced and not usage.dollars else usage.dollars,
-            coalesced=coalesced,
-            kind=kind,
-            error=error,
-            prompt=prompt,
-            reply=reply,
-        )
 
 
 @contextlib.contextmanager

@@ -397,16 +397,17 @@ def exact(calls: int, tokens: int, dollars: float) -> tuple[int, int, int]:
 def add_usage(total: list[float], usage: Usage) -> None:
     """Adds in place; what a model call seldom has is looked at last."""
     total[0] += usage.requests
-    total[1] += usage.items
-    total[2] += usage.memo_hits
     total[3] += usage.input_tokens
     total[4] += usage.output_tokens
-    total[5] += usage.cache_read_tokens
-    total[6] += usage.cache_write_tokens
     total[7] += usage.dollars
-    total[8] += usage.unpriced
-    total[9] += usage.unknown
-    total[10] += usage.seconds
+    total[1] += usage.items
+    total[2] += usage.memo_hits
+    if usage.cache_read_tokens or usage.cache_write_tokens or usage.unpriced or usage.unknown or usage.seconds:
+        total[5] += usage.cache_read_tokens
+        total[6] += usage.cache_write_tokens
+        total[8] += usage.unpriced
+        total[9] += usage.unknown
+        total[10] += usage.seconds
 
 
 def counted(usage: Usage) -> tuple[int, int, int]:

@@ -52,8 +52,15 @@ class Request:
 
     def bytes_bound(self) -> int:
         """UTF-8 bytes of all texts: an upper bound of the request's input tokens for byte-level tokenizers, with 64 a message for framing."""
-        texts = [m.text for m in self.messages] + [self.system or "", self.schema or ""]
-        return sum(len(t.encode("utf-8", "replace")) for t in texts) + 64 * (len(self.messages) + 2)
+        total = 64 * (len(self.messages) + 2)
+        for message in self.messages:
+            total += bytes_of(message.text)
+        return total + bytes_of(self.system or "") + bytes_of(self.schema or "")
+
+
+def bytes_of(text: str) -> int:
+    """The length of a text in UTF-8; where it is ASCII it is known without a copy."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
 @attrs.frozen

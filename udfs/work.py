@@ -238,7 +238,11 @@ def route_key(route: Route) -> str:
 
 
 def digest_of(prompt: str) -> str:
-    return hashlib.sha256(clean(prompt).encode()).hexdigest()
+    """The SHA-256 of a prompt, as the memo has it."""
+    try:
+        return hashlib.sha256(prompt.encode()).hexdigest()
+    except UnicodeEncodeError:
+        return hashlib.sha256(clean(prompt).encode()).hexdigest()
 
 
 def estimate_tokens(request: Request) -> int:

@@ -167,7 +167,7 @@ def test_volatile_calls_are_not_packed() -> None:
 Mangle = Callable[[list[dict[str, Any]], random.Random], Any]
 MANGLES: dict[str, Mangle] = {
     "drops": lambda items, r: [i for i in items if r.random() < 0.6],
-    "repeats": lambda items, r: items + [dict(r.choice(items), answer="another")],
+    "repeats": lambda items, r: [*items, dict(r.choice(items), answer="another")],
     "reorders": lambda items, r: r.sample(items, len(items)),
     "invents": lambda items, r: [*items, {"n": len(items) + 3, "answer": "?"}, {"n": 0, "answer": "?"}],
     "shifts types": lambda items, r: [dict(i, answer=7) if r.random() < 0.3 else i for i in items],
