@@ -260,13 +260,11 @@ class _Resolver:
         self, node: exp.Anonymous, spec: FunctionSpec, given: dict[str, exp.Expr]
     ) -> tuple[FunctionSpec, dict[str, exp.Expr]]:
         """The call of a session, a relation as context made one text."""
+        given = sessions.with_defaults(spec, given)
         try:
-            spec = sessions.shaped(spec, given, self.catalog)
+            return sessions.shaped(spec, given, self.catalog), given
         except PlanError as problem:
             raise self._error(node, problem.message, problem.hint or "") from None
-        if "context" in given:
-            given = {**given, "context": sessions.as_context(given["context"])}
-        return spec, given
 
     def _effort(self, node: exp.Anonymous, text: str) -> str:
         if text.lower() not in EFFORTS:

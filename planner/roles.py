@@ -71,10 +71,10 @@ SESSION_FUNCTIONS: tuple[FunctionSpec, ...] = (
     ),
     _function(
         "inbox",
-        (),
+        (Param("sender", "VARCHAR"),),
         (Param("from_session", "VARCHAR"), Param("ts", "TIMESTAMP"), Param("text", "VARCHAR")),
         0,
-        "the messages this session was sent",
+        "messages sent to this session",
     ),
 )
 

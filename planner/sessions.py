@@ -79,6 +79,16 @@ def definition(roles: tuple[AgentSpec, ...]) -> str:
     return hashlib.sha256("\n".join(repr(r) for r in roles).encode("utf-8", "replace")).hexdigest()
 
 
+def with_defaults(spec: FunctionSpec, given: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:
+    """The arguments with a relation as context made one text; a call without any has one that says nothing."""
+    found = dict(given)
+    if "context" in found:
+        found["context"] = as_context(found["context"])
+    if not found:
+        found[spec.params[0].name] = exp.Literal.string("")
+    return found
+
+
 def as_context(value: exp.Expr) -> exp.Expr:
     """A subquery as the text that carries its rows and their types; any other expression as it is.
 

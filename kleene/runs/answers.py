@@ -24,11 +24,18 @@ MOST_CHARACTERS = 4_000_000
 
 
 def rows_json(
-    ended: SessionResult, final: Result | None, session: str, columns: tuple[Param, ...], connection: Connection
+    ended: SessionResult,
+    final: Result | None,
+    session: str,
+    columns: tuple[Param, ...],
+    connection: Connection,
+    *,
+    named: bool,
 ) -> str:
-    """The rows of a call: those of FINAL, or one that says how the child ended without it."""
+    """The rows of a call: those of FINAL, or one that says how the child ended without it. ``named``: with the child's session."""
+    name = session if named else None
     if final is None:
-        return json.dumps([_row(None, _how(ended, session), session, columns, {})], ensure_ascii=False)
+        return json.dumps([_row(None, _how(ended, session), name, columns, {})], ensure_ascii=False)
     typed = _typed(final, columns, connection) if columns else [{}] * len(final)
     rows = []
     for values, given in zip(final.rows, typed, strict=True):
@@ -36,7 +43,7 @@ def rows_json(
         if ended.forced:
             detail = {**detail, "forced": True, "outcome": ended.outcome}
         answer = None if not values or values[0] is None else _text(values[0])
-        rows.append(_row(answer, detail, session, columns, given))
+        rows.append(_row(answer, detail, name, columns, given))
     return json.dumps(rows, ensure_ascii=False, allow_nan=False)
 
 
@@ -94,11 +101,11 @@ def _typed(final: Result, columns: tuple[Param, ...], connection: Connection) ->
 
 
 def _row(
-    answer: str | None, detail: dict[str, Any], session: str, columns: tuple[Param, ...], given: dict[str, Any]
+    answer: str | None, detail: dict[str, Any], session: str | None, columns: tuple[Param, ...], given: dict[str, Any]
 ) -> dict[str, Any]:
-    if columns:
-        return {**{c.name: given.get(c.name) for c in columns}, "detail": detail, "session": session}
-    return {"answer": answer, "detail": detail, "session": session}
+    row = {c.name: given.get(c.name) for c in columns} if columns else {"answer": answer}
+    row["detail"] = detail
+    return row if session is None else {**row, "session": session}
 
 
 def _how(ended: SessionResult, session: str) -> dict[str, Any]:

@@ -31,14 +31,17 @@ CHILD_TURNS = 12
 
 @attrs.frozen
 class Order:
-    """What is asked of a child. Two of one key are the same child."""
+    """What is asked of a child. Two of one key are the same child. ``named``: its rows say which session it was;
+    ``typed``: they have the columns its agent declares, if any."""
 
     role: AgentSpec
     task: str
     context: str | None
+    named: bool = True
+    typed: bool = True
 
     def key(self) -> str:
-        parts = [definition((self.role,)), self.task, "" if self.context is None else f"+{self.context}"]
+        parts = ["spawn" if self.named else "rlm", definition((self.role,)), self.task, "" if self.context is None else f"+{self.context}"]
         return hashlib.sha256("\x1e".join(parts).encode("utf-8", "replace")).hexdigest()
 
 
@@ -138,7 +141,10 @@ class ChildRun:
             if ended.outcome == "cancelled":
                 raise Cancelled(ended.error or "cancelled")
             final = world.final if ended.answer is not None else None
-            text = rows_json(ended, final, self.place.session, state.columns, session.connection)
+            columns = state.columns if self._order.typed else ()
+            text = rows_json(
+                ended, final, self.place.session, columns, session.connection, named=self._order.named
+            )
             journal.save(
                 attrs.evolve(world.state, result=text),
                 self._order.task,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from kleene.planner.errors import BudgetExceeded, Cancelled, PlanError, did_you_mean
-from kleene.planner.roles import SELF
+from kleene.planner.roles import SELF, SESSION_FUNCTIONS
 from kleene.planner.sessions import agent_named
 from kleene.planner.specs import AgentSpec, CallSpec, Usage
 from kleene.runs.child import CHILD_TURNS, ChildRun, Earlier, Order
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kleene.udfs.ledger import Ledger
 
 PARENT = "parent"
+UNTYPED = next(f.answer for f in SESSION_FUNCTIONS if f.name == "spawn")
 TOKENS_A_CALL = 2_000
 """What a call of a child is taken to use where nothing was seen yet."""
 
@@ -66,13 +67,14 @@ class Family:
         if spec.function == "send":
             return _Doing(lambda: self._send(*arguments))
         if spec.function == "inbox":
-            return _Doing(self._inbox)
+            return _Doing(lambda: self._inbox(arguments[0]))
         agent, task, *context = (SELF, *arguments) if spec.function == "rlm" else arguments
         role = agent_named(agent, self._engine.state.catalog)
-        order = Order(role, task, context[0] if context else None)
+        order = Order(role, task, context[0] if context else None, named=spec.function != "rlm")
         if spec.function == "spawn_async":
-            return _Doing(lambda: self._start(order))
-        return self._admit(order, ledger)
+            return _Doing(lambda: self._start(attrs.evolve(order, typed=False)))
+        # Where a statement computes the agent's name, its columns are those of any agent.
+        return self._admit(attrs.evolve(order, typed=spec.answer != UNTYPED), ledger)
 
     def _admit(self, order: Order, ledger: Ledger) -> ChildRun:
         """A child with its share of the budget set aside, or one that an earlier process began."""
@@ -171,10 +173,11 @@ class Family:
             self._mail.send(self._place.session, receiver, text)
         return json.dumps([{"to": to, "delivered": receiver is not None}])
 
-    def _inbox(self) -> str:
+    def _inbox(self, sender: str) -> str:
+        """All messages so far, or those of one sender: reading takes none away."""
         rows = self._mail.received(self._place.session)
         found = [{"from_session": PARENT if s == self._place.parent else s, "ts": ts, "text": t} for s, ts, t in rows]
-        return json.dumps(found, ensure_ascii=False)
+        return json.dumps([m for m in found if sender in ("", m["from_session"])], ensure_ascii=False)
 
     # -- what children cost ----------------------------------------------------------------------------------------------------------
 

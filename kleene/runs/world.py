@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import attrs
+import duckdb
 
 from kleene.connection import Fetched
 from kleene.planner.effects import created_table, effect, writes
@@ -13,6 +14,7 @@ from kleene.planner.errors import Cancelled
 from kleene.planner.roles import MAIL
 from kleene.planner.specs import BudgetLimits, FunctionSpec, Usage
 from kleene.planner.statements import Statement, parse
+from kleene.problems import from_duckdb
 from kleene.result import Result
 from kleene.runs.journal import Ended, Journal
 from kleene.runs.record import SessionState
@@ -22,8 +24,6 @@ from kleene.udfs.events import Event, SessionFinished, TurnFinished
 from kleene.udfs.protocols import Reply, Request
 
 if TYPE_CHECKING:
-    import duckdb
-
     from kleene.engine import Engine
     from kleene.runs.connection import JournalledConnection
     from kleene.udfs.ledger import Reservation
@@ -82,6 +82,8 @@ class SessionWorld:
         except Cancelled:
             self._cancelled = True
             raise
+        except duckdb.Error as error:  # of the data, not of the text: a model must be told of it as of any other
+            raise from_duckdb(str(error), self._engine.state.catalog, statement) from error
 
     def _run(self, statement: Statement) -> Outcome:
         tree = statement.tree

@@ -44,6 +44,13 @@ SELECT id, c.kind, c.amount FROM (SELECT id, claim(text) AS c FROM mails);
 _EXPAND = "- Many items from one text: FROM mails m CROSS JOIN LATERAL expand('People named in: ' || m.text, 5) e, column e.item."
 _AGG = "- One text from many rows: SELECT day, llm_agg('Summarise these notes', text ORDER BY ordinal) FROM notes GROUP BY day."
 
+_CHILDREN = (
+    "- A part that needs reading and judging over several turns goes to a child session, one a distinct row, with its own table ctx: FROM mails m "
+    "CROSS JOIN LATERAL rlm('Which sums does he owe?', m.text) r, columns r.answer, r.detail, one row for each row of its FINAL. "
+    "rlm(question, (SELECT ...)) hands over rows, spawn('agent', task, context) asks an agent. A child takes several calls: where one prompt does, "
+    "use llm. A child that did not finish gives a NULL answer, and detail says why."
+)
+
 _CHOICES = (
     "- EXPLAIN statement shows its calls, tokens and dollars, and calls nothing. A statement that would cost more than what is left is refused "
     "before anything is sent. SET budget.calls = n lowers your own limit; SET statement.calls = n caps one statement.\n"
@@ -96,6 +103,8 @@ def system_prefix(catalog: CatalogView, budget: BudgetLimits, standing: Standing
         language.append(_READ_TOOLS.format(name=_bare(catalog.read_tools[0])))
     if catalog.effect_tools:
         language.append(_EFFECT_TOOLS.format(name=_bare(catalog.effect_tools[0])))
+    if "rlm" in map(_bare, catalog.sessions):
+        language.append(_CHILDREN)
     language.append(_CHOICES)
     parts = [who, "\n".join(language), _STRATEGY, "# What there is\n" + catalog_text(catalog), budget_line(budget)]
     if standing.role_prompt:
@@ -130,6 +139,7 @@ def catalog_text(catalog: CatalogView) -> str:
     lines = _tables(catalog.tables)
     groups = (
         ("Model calls", catalog.model_calls),
+        ("Child sessions (in FROM)", catalog.sessions),
         ("Read tools (in FROM)", catalog.read_tools),
         ("Tools with effects (CALL)", catalog.effect_tools),
         ("Declared functions", catalog.declared),
