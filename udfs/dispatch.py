@@ -25,6 +25,7 @@ from kleene.udfs.events import Event
 from kleene.udfs.gate import Gate
 from kleene.udfs.protocols import CallHandler, ProviderError, Reply, Request, Route
 from kleene.udfs.recall import Recall
+from kleene.udfs.runtime import wall_error
 from kleene.udfs.sending import Sender, Sent
 from kleene.udfs.statement import Ask, StatementContext, Wanted, by_site
 from kleene.udfs.tracing import Tracer
@@ -389,9 +390,7 @@ def within_wall(ledger: Ledger) -> Iterator[None]:
     with trio.move_on_after(remaining) as scope:
         yield
     if scope.cancelled_caught:
-        while True:  # the two clocks may differ by a tick
-            ledger.check_wall()
-            time.sleep(0.001)
+        raise wall_error(ledger)
 
 
 def candidates(handler: CallHandler, alias: str) -> tuple[Route, ...]:

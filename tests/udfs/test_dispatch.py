@@ -230,7 +230,7 @@ def test_no_wants_make_no_call() -> None:
 
 
 def test_several_arguments_fill_the_template() -> None:
-    with world() as (w, model):
+    with world() as (w, _):
         context = w.context()
         site = w.site(context, spec(template=Template((0, " or ", 1))))
         assert w.ask(context, site, [("a", "b")]) == {("a", "b"): "about a or b"}
@@ -241,7 +241,7 @@ def test_several_arguments_fill_the_template() -> None:
 
 def test_a_volatile_call_is_made_for_every_row_and_kept_nowhere() -> None:
     replies = iter(range(100))
-    with world(lambda r: str(next(replies))) as (w, model):
+    with world(lambda r: str(next(replies))) as (w, _):
         context = w.context()
         one, two = (w.site(context, volatility=Volatility.VOLATILE) for _ in range(2))
         asks = [Ask(one, ("1", "p")), Ask(one, ("2", "p")), Ask(two, ("1", "p"))]
@@ -665,7 +665,7 @@ def test_an_estimate_sends_nothing_and_is_what_an_answer_then_sends() -> None:
 
 def test_a_turn_is_retried_budgeted_and_traced_but_not_remembered() -> None:
     error = ProviderError("network", "reset", retryable=True)
-    with world(failing(error)) as (w, model):
+    with world(failing(error)) as (w, _):
         ledger = Ledger(BudgetLimits(calls=5))
         request = Request("worker", (Message("user", "hello"),), path="root/1")
         reply, usage = w.runtime.submit(w.dispatcher.ask_turn, request, ledger, "root").wait(5)
