@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import duckdb
 
-from kleene.planner.callplan import CallPlan, Site
+from kleene.planner.callplan import CallPlan, Site, StopSpec
 from kleene.planner.emit import emit
 from kleene.planner.errors import NoModel, number
 from kleene.udfs.lookups import SiteAnswers
 from kleene.udfs.statement import Ask, CallSite
+from kleene.udfs.stops import stop_of
 from kleene.udfs.work import Estimate
 
 if TYPE_CHECKING:
@@ -113,7 +115,10 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
         asks = notes.get(site.number, [])
         estimate = _price(running, asks) if asks else Estimate()
         waits = _waits_for(plan, site)
-        if site.demand is not None:
+        stop = next((stop for stop in plan.stops if stop.site == site.number), None)
+        if stop is not None and asks:
+            item = _until_stopped(site, estimate, stop, asks)
+        elif site.demand is not None:
             item = SiteEstimate(site, None, 0, 0, 0.0, False, f"on demand: {site.demand}")
         elif asks and not waits and not bounded:
             item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, True)
@@ -139,6 +144,21 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
     summary = PlanEstimate(None, total.calls, total.tokens, total.dollars, unpriced=bool(total.unpriced))
     text = emit(plan, str(running.number), suffix=around.suffix, pretty=True)
     return Plan(tuple(found), summary, exact, plan.rules, text, render(found, summary, plan, exact), plan.kind)
+
+
+def _until_stopped(site: Site, most: Estimate, stop: StopSpec, asks: list[Ask]) -> SiteEstimate:
+    """A site asked in waves: what the rows of a LIMIT need at the assumed pass rate, or the first steps of each group of an EXISTS."""
+    if stop.rows is None:
+        likely, reason = len(asks), "an EXISTS stops at its first row"
+    else:
+        likely, reason = (
+            min(most.calls, math.ceil(stop.rows / ASSUMED_PASS_RATE)),
+            f"stops at LIMIT {stop.rows}; pass rate {ASSUMED_PASS_RATE} assumed",
+        )
+    calls = min(most.calls, likely)
+    share = calls / most.calls if most.calls else 0.0
+    why = f"{reason}; at most {most.calls}"
+    return SiteEstimate(site, calls, most.hits, round(most.tokens * share), most.dollars * share, False, why)
 
 
 def _waits_for(plan: CallPlan, site: Site) -> frozenset[int]:
@@ -180,7 +200,8 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, l
     if plan.kind == "write" and not own:
         return {}, False, "not counted inside your transaction"
     call_sites = [CallSite(s.spec, s.volatility, SiteAnswers(name=f"{running.number}:{s.number}")) for s in plan.sites]
-    around.lookups.open([c.answers for c in call_sites])
+    stops = [stop_of(spec, str(running.number), 1) for spec in plan.stops]
+    around.lookups.open([c.answers for c in call_sites], stops)
     text = emit(plan, str(running.number), suffix=around.suffix, dry=True)
     bounded = threading.Event()
     done = threading.Event()
@@ -208,7 +229,11 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, l
             watchdog.join()
         if own:
             connection.rollback()
-        around.lookups.close([c.answers for c in call_sites])
+        around.lookups.close([c.answers for c in call_sites], stops)
+    for stop in stops:
+        site = call_sites[int(stop.site.split(":")[1]) - 1]
+        for keys in stop.missing.values():
+            site.answers.notes.update(dict.fromkeys(keys))
     notes = {
         s.number: [Ask(c, k) for k in c.answers.notes]
         for s, c in zip(plan.sites, call_sites, strict=True)

@@ -22,8 +22,9 @@ from kleene.udfs.events import BudgetStopped, RunOfStatement, StatementFinished,
 from kleene.udfs.fixpoint import Loop, RunReport, Shifting
 from kleene.udfs.fixpoint import run as run_to_fixpoint
 from kleene.udfs.lookups import Key, Lookups, SiteAnswers
-from kleene.udfs.runtime import Task
+from kleene.udfs.runtime import Task, alarm, wall_error
 from kleene.udfs.statement import Ask, CallSite, StatementContext
+from kleene.udfs.stops import Stop, stop_of
 
 if TYPE_CHECKING:
     from kleene.planner.settings import Settings
@@ -109,6 +110,7 @@ class Running:
             # No savepoint: what the loop would roll back is the user's. Calls are made inside the one run.
             plan = plan.on_demand("a write in a transaction")
         call_sites = self._open_sites(plan)
+        stops = self._open_stops(plan)
         text = emit(plan, str(self.number), suffix=around.suffix)
         around.services.events.emit(
             StatementPlanned(
@@ -116,15 +118,19 @@ class Running:
             )
         )
         named = {s.number: c.name for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None}
+        waved = {stop.site for stop in stops}
         looked_up = [c for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None]
         loop = Loop(
             sites=looked_up,
-            independent=frozenset(c.name for c in looked_up if plan.site(int(c.name.split(":")[1])).is_independent),
+            independent=frozenset(
+                c.name for c in looked_up if plan.site(int(c.name.split(":")[1])).is_independent and c.name not in waved
+            ),
             execute=lambda: self._execute(text, params, query=plan.kind == "query", transaction=own_transaction),
             asking=self._caller,
             report=self._report,
             cancelled=self._cancelled.is_set,
             error_types=(duckdb.Error,),
+            stops=stops,
             max_runs=around.settings.max_runs,
             suspicious=plan.suspicious,
             waits={
@@ -139,7 +145,7 @@ class Running:
             return result
         finally:
             self._caller.close()
-            around.lookups.close([c.answers for c in call_sites])
+            around.lookups.close([c.answers for c in call_sites], stops)
 
     def _open_sites(self, plan: CallPlan) -> list[CallSite]:
         sites = []
@@ -154,6 +160,11 @@ class Running:
             self.context.sites[call.name] = call
         self.around.lookups.open([c.answers for c in sites])
         return sites
+
+    def _open_stops(self, plan: CallPlan) -> list[Stop]:
+        stops = [stop_of(spec, str(self.number), self.around.settings.wave) for spec in plan.stops]
+        self.around.lookups.open([], stops)
+        return stops
 
     def _execute(self, text: str, params: Params, *, query: bool, transaction: bool) -> Fetched:
         """One run. In autocommit a write runs in a transaction that is committed only when nothing was missing."""
@@ -175,11 +186,13 @@ class Running:
     def _guarded(self, execute: Callable[[], Fetched]) -> Fetched:
         """Run DuckDB, tell cancellation from its errors, and put the typed error back that a call on demand raised inside it."""
         self.failure = None
+        self.context.ledger.check_wall()
         self._executing = True
         try:
             if self._cancelled.is_set():
                 raise Cancelled("cancelled")
-            result = execute()
+            with alarm(self.context.ledger.remaining().wall, self._stop_at_wall):
+                result = execute()
         except duckdb.InterruptException:
             if self.failure is not None:
                 raise self.failure from None
@@ -195,6 +208,13 @@ class Running:
         if self.failure is not None:
             raise self.failure
         return result
+
+    def _stop_at_wall(self) -> None:
+        """The wall of the budget is reached while DuckDB works: end its run, with the reason kept for ``_guarded``."""
+        error = wall_error(self.context.ledger)
+        if self._executing and self.failure is None:
+            self.failure = error
+            self.around.connection.interrupt()
 
     # -- calling -------------------------------------------------------------------------------------------------------------------------
 

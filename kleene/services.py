@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import secrets
 import time
@@ -56,12 +57,16 @@ class Services:
         dispatcher = Dispatcher(handler, memo, events.emit, concurrency=concurrency)
         runtime.on_close(dispatcher.aclose)
         run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
-        return cls(opened, events, trace, memo, handler, runtime, dispatcher, run_id, notes)
+        services = cls(opened, events, trace, memo, handler, runtime, dispatcher, run_id, notes)
+        # Threads inside DuckDB when the interpreter ends would take the process down: an engine nobody closed is closed at exit.
+        atexit.register(services.close)
+        return services
 
     def next_number(self) -> int:
         return next(self._numbers)
 
     def close(self) -> None:
+        atexit.unregister(self.close)
         self.runtime.close()
         self.memo.close()
         self.trace.close()

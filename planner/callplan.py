@@ -39,6 +39,16 @@ class Site:
 
 
 @attrs.frozen
+class StopSpec:
+    """A place where not every answer is needed. ``site`` is asked in waves. ``rows`` None: EXISTS, one row a group; else LIMIT + OFFSET."""
+
+    number: int
+    site: int
+    rows: int | None = None
+    ordered: bool = False
+
+
+@attrs.frozen
 class CallPlan:
     """``tree`` holds ``Call`` nodes that refer to ``sites`` by number. ``kind``: query, write (the loop runs around it), or other.
 
@@ -51,6 +61,7 @@ class CallPlan:
     kind: str = "query"
     suspicious: bool = False
     rules: tuple[str, ...] = ()
+    stops: tuple[StopSpec, ...] = ()
 
     def site(self, number: int) -> Site:
         return self.sites[number - 1]
@@ -66,7 +77,7 @@ class CallPlan:
     def on_demand(self, reason: str) -> CallPlan:
         """The plan with all of its calls made inside DuckDB's one run."""
         sites = tuple(attrs.evolve(s, demand=s.demand or reason) for s in self.sites)
-        return attrs.evolve(self, sites=sites, suspicious=False)
+        return attrs.evolve(self, sites=sites, stops=(), suspicious=False)
 
     def changed(self, tree: exp.Expr, rule: str) -> CallPlan:
         return attrs.evolve(self, tree=tree, rules=(*self.rules, rule))
@@ -105,6 +116,10 @@ class Relations(Protocol):
 
     def describe(self, query: str) -> tuple[tuple[str, str], ...] | None:
         """Column names and DuckDB types of a query's result, None where DuckDB cannot bind it."""
+        ...
+
+    def ordering(self) -> tuple[str, str]:
+        """What ORDER BY means where it does not say: ``ASC`` or ``DESC``, ``NULLS LAST`` or ``NULLS FIRST``."""
         ...
 
     def clock(self) -> dict[str, tuple[str, str]]:

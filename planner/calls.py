@@ -64,8 +64,8 @@ def carrier_type(call: Call) -> str:
 
 
 def calls_in(node: exp.Expr) -> Iterator[Call | Ready]:
-    """Every call and readiness in the tree."""
-    for found in node.walk():
+    """Every call and readiness in the tree, in the order of the text."""
+    for found in node.walk(bfs=False):
         if isinstance(found, Call | Ready):
             yield found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, Ready, calls_in, carrier_type
+from kleene.planner.calls import Call, Ready, Seen, calls_in, carrier_type
 from kleene.planner.dialect import CallSQL
 from kleene.planner.specs import Volatility
 
@@ -18,6 +18,13 @@ def emit(plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = Fal
     root = exp.Tuple(expressions=[plan.tree.copy()])
     for node in list(calls_in(root)):
         node.replace(_function(node, plan.site(node.site), statement, suffix, dry=dry))
+    for seen in list(root.find_all(Seen)):
+        if not plan.stops:  # a plan that went on demand
+            seen.replace(exp.Paren(this=seen.expression))
+            continue
+        tag = exp.Literal.string(f"{statement}:s{seen.args['this']}")
+        arguments = [tag, seen.args["group"], seen.args["order"], seen.expression]
+        seen.replace(exp.Anonymous(this=f"kleene_seen{suffix}", expressions=arguments))
     return str(root.expressions[0].sql(CallSQL, pretty=pretty))
 
 
@@ -33,4 +40,9 @@ def _function(node: Call | Ready, site: Site, statement: str, suffix: str, *, dr
     elif site.demand is not None:
         return exp.true()  # what is asked on demand is always ready
     tag = exp.Literal.string(f"{statement}:{site.number}")
+    stop = node.args.get("stop")
+    if stop is not None and site.demand is None:
+        name = name.replace("kleene_get_", "kleene_wave_").replace("kleene_ready", "kleene_wave_ready")
+        where = [exp.Literal.string(f"{statement}:s{stop}"), node.args["group"], node.args["order"]]
+        return exp.Anonymous(this=name, expressions=[tag, *where, *node.expressions])
     return exp.Anonymous(this=name, expressions=[tag, *node.expressions])

@@ -19,6 +19,7 @@ import attrs
 from kleene.planner.errors import Cancelled, Unstable
 from kleene.udfs.lookups import Key
 from kleene.udfs.statement import CallSite, Wanted
+from kleene.udfs.stops import Stop, begin_run
 
 T = TypeVar("T")
 
@@ -64,7 +65,8 @@ class Loop:
     ``execute`` runs the emitted text once, freshly planned, and returns its result or raises. ``asking`` makes the calls. ``independent`` are
     the sites whose arguments hold no other call. ``waits``: site → the sites that must lack no answer before it is asked, because without
     them its arguments may not be its own. ``suspicious``: compare two runs before the first call is paid for. ``early``: run again
-    before all calls of a round are in (off where a round is a wave whose outcome decides the next).
+    before all calls of a round are in. ``stops`` are asked for their next wave when a run lacks nothing else; with stops no run is early,
+    for a wave's outcome decides the next.
     """
 
     sites: Sequence[CallSite]
@@ -74,6 +76,7 @@ class Loop:
     report: Callable[[RunReport], None]
     cancelled: Callable[[], bool]
     error_types: tuple[type[BaseException], ...]
+    stops: Sequence[Stop] = ()
     max_runs: int = 100
     suspicious: bool = False
     early: bool = True
@@ -96,7 +99,7 @@ class _Runs:
         self._loop = loop
         # With one site an early run can bring nothing new, and its keys are compared only where it asks for more in a later run.
         self._several = len(loop.sites) > 1
-        self._early = loop.early and self._several
+        self._early = loop.early and self._several and not loop.stops
         self._seen: dict[str, set[Key]] = {}
         self._out: dict[str, set[Key]] = {}
         self._number = 0
@@ -109,6 +112,7 @@ class _Runs:
             self._number += 1
             started = loop.clock()
             result, error, notes = self._once(watch=self._several and self._number > 1)
+            notes = notes or self._waves()
             if not notes:
                 loop.asking.wait(early=False, not_before=0.0)  # what was asked is paid for: it is kept
                 if error is not None:
@@ -130,12 +134,18 @@ class _Runs:
             self._early = self._early and self._number < loop.max_runs + rounds
         raise self._unstable(notes)
 
+    def _waves(self) -> list[Wanted]:
+        sites = {s.name: s for s in self._loop.sites}
+        waves = [(sites[stop.site], stop.choose()) for stop in self._loop.stops]
+        return [Wanted(site, keys) for site, keys in waves if keys]
+
     def _once(self, *, watch: bool) -> tuple[object, BaseException | None, list[Wanted]]:
         loop = self._loop
         if loop.cancelled():
             raise Cancelled("cancelled")
         for site in loop.sites:
             site.answers.begin_run(watch=watch and site.name in loop.independent)
+        begin_run(loop.stops)
         answered = sum(len(s.answers.answers) for s in loop.sites)
         started = time.perf_counter()
         result: object = None

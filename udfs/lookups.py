@@ -56,19 +56,38 @@ class SiteAnswers:
         return notes
 
 
+@attrs.define(eq=False)
+class StopNotes:
+    """What one run saw under a stop (``udfs.stops``): per group the missing keys with their places in the order (``''``: none), in the
+    order in which DuckDB came to them, and per group the places of the rows that passed. ``site`` names the call site asked in waves."""
+
+    name: str
+    site: str
+    missing: dict[str, dict[Key, str]] = attrs.field(factory=dict)
+    passed: dict[str, list[str]] = attrs.field(factory=dict)
+
+    def begin_run(self) -> None:
+        self.missing = {}
+        self.passed = {}
+
+
 class Lookups:
     """All sites of one engine that a running statement may ask for. The functions below are registered once with DuckDB."""
 
     def __init__(self) -> None:
         self._sites: dict[str, SiteAnswers] = {}
+        self._stops: dict[str, StopNotes] = {}
         self._demand_lock = threading.Lock()
 
-    def open(self, sites: Sequence[SiteAnswers]) -> None:
+    def open(self, sites: Sequence[SiteAnswers], stops: Sequence[StopNotes] = ()) -> None:
         self._sites.update((s.name, s) for s in sites)
+        self._stops.update((s.name, s) for s in stops)
 
-    def close(self, sites: Sequence[SiteAnswers]) -> None:
+    def close(self, sites: Sequence[SiteAnswers], stops: Sequence[StopNotes] = ()) -> None:
         for site in sites:
             self._sites.pop(site.name, None)
+        for stop in stops:
+            self._stops.pop(stop.name, None)
 
     def _site(self, name: str) -> SiteAnswers:
         try:
@@ -110,6 +129,66 @@ class Lookups:
                 notes[key] = None
             out.append(answered)
         return pa.array(out, type=pa.bool_())
+
+    def wave(
+        self,
+        carrier: Carrier,
+        site: pa.StringArray,
+        stop: pa.StringArray,
+        group: pa.StringArray,
+        order: pa.StringArray,
+        *arguments: pa.StringArray,
+    ) -> pa.Array:
+        """Like ``get`` under a stop: what is missing is noted there, with its group and its place in the order."""
+        if len(site) == 0:
+            return pa.nulls(0, ARROW_TYPES[carrier])
+        state = self._site(site[0].as_py())
+        keys = keys_of(arguments, len(site))
+        out: list[Any] = list(map(state.answers.get, keys))
+        if None in out:
+            self._note_wave(state, stop, group, order, keys)
+        return pa.array(out, type=ARROW_TYPES[carrier])
+
+    def wave_ready(
+        self,
+        site: pa.StringArray,
+        stop: pa.StringArray,
+        group: pa.StringArray,
+        order: pa.StringArray,
+        *arguments: pa.StringArray,
+    ) -> pa.Array:
+        """Like ``ready`` under a stop."""
+        if len(site) == 0:
+            return pa.nulls(0, pa.bool_())
+        state = self._site(site[0].as_py())
+        keys = keys_of(arguments, len(site))
+        known = state.answers
+        out = [key is None or key in known for key in keys]
+        if False in out:
+            self._note_wave(state, stop, group, order, keys)
+        return pa.array(out, type=pa.bool_())
+
+    def _note_wave(
+        self, state: SiteAnswers, stop: pa.StringArray, group: pa.StringArray, order: pa.StringArray, keys: list[Any]
+    ) -> None:
+        missing, known = self._stops[stop[0].as_py()].missing, state.answers
+        for key, g, place in zip(keys, group.to_pylist(), order.to_pylist(), strict=True):
+            if key is not None and key not in known:
+                of_group = missing.setdefault(g, {})
+                if key not in of_group or place < of_group[key]:
+                    of_group[key] = place
+
+    def seen(
+        self, stop: pa.StringArray, group: pa.StringArray, order: pa.StringArray, condition: pa.BooleanArray
+    ) -> pa.Array:
+        """The condition as it is; the groups and places of its TRUE rows are kept for the stop."""
+        if len(stop) == 0:
+            return pa.nulls(0, pa.bool_())
+        passed = self._stops[stop[0].as_py()].passed
+        for g, place, value in zip(group.to_pylist(), order.to_pylist(), condition.to_pylist(), strict=True):
+            if value:
+                passed.setdefault(g, []).append(place)
+        return condition
 
     def call(self, carrier: Carrier, site: pa.StringArray, *arguments: pa.StringArray) -> pa.Array:
         """On demand: distinct unknown keys of the vector are asked together, now. Errors end the run; the typed error is kept by ``ask``."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 import duckdb.sqltypes
+from duckdb.func import FunctionNullHandling, PythonUDFType
 
 from kleene.planner.errors import KleeneError
 from kleene.planner.specs import Carrier
@@ -63,9 +64,12 @@ class Registration:
                     raise
         else:
             raise KleeneError(f"{MAX_ENGINES} engines are attached to this database", hint="close some: k.close()")
+        for name, body in (("wave_ready", self._lookups.wave_ready), ("seen", self._lookups.seen)):
+            self._create(con, f"kleene_{name}{self.suffix}", body, duckdb.sqltypes.BOOLEAN, volatile=False)
         for carrier, kind in DUCKDB_TYPES.items():
             for name, body, volatile in (
                 ("get", self._lookups.get, False),
+                ("wave", self._lookups.wave, False),
                 ("call", self._lookups.call, True),
                 ("row", self._lookups.each_row, True),
             ):
@@ -73,7 +77,15 @@ class Registration:
                 self._create(con, f"kleene_{name}_{carrier.value}{self.suffix}", function, kind, volatile=volatile)
 
     def _create(self, con: duckdb.DuckDBPyConnection, name: str, function: Any, kind: Any, *, volatile: bool) -> None:
-        con.create_function(name, function, None, kind, type="arrow", side_effects=volatile, null_handling="special")
+        con.create_function(
+            name,
+            function,
+            None,
+            kind,
+            type=PythonUDFType.ARROW,
+            side_effects=volatile,
+            null_handling=FunctionNullHandling.SPECIAL,
+        )
         self._names.append(name)
 
     def _remove(self, con: duckdb.DuckDBPyConnection) -> None:

@@ -18,6 +18,7 @@ from kleene.planner.callplan import CallPlan, PlanContext
 from kleene.planner.calls import Call, all_of, conjuncts, has_call, has_query
 from kleene.planner.dialect import CallSQL, function_name
 from kleene.planner.scopes import HIDDEN, Block, Opaque, describe_block, items_of, output_names, single_source
+from kleene.planner.stopping import exists_body
 from kleene.planner.volatile import any_volatile
 
 
@@ -31,6 +32,8 @@ def stage(plan: CallPlan, context: PlanContext) -> CallPlan:
         where = select.args.get("where")
         if where is None or not has_call(where) or any(plan.site(c.site).demand for c in where.find_all(Call)):
             continue
+        if exists_body(select) is not None and context.settings.rule_is_on("any_stop"):
+            continue  # any_stop watches the whole condition in one place; guard narrows it there
         try:
             changed |= _stage_block(select, context)
         except Opaque:

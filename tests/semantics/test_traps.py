@@ -35,7 +35,7 @@ TRAPS = (
         "a hit of one call is not the hit of EXISTS",
         "select cid from c where exists (select 1 from x where x.cid = c.cid and f(x.cid || '|' || pos) and g(x.cid || '|' || pos))",
         least=44,
-        above_least=142,
+        above_least=45,
     ),
     Trap(
         "EXISTS with OFFSET",
@@ -51,7 +51,7 @@ TRAPS = (
         "EXISTS and NOT EXISTS of one call",
         "select cid from c where exists (select 1 from x where x.cid = c.cid and f(x.cid || '|' || pos)) and not exists (select 1 from x where x.cid = c.cid and not f(x.cid || '|' || pos))",
         least=30,
-        above_least=100,
+        above_least=38,
     ),
     Trap(
         "EXISTS beside a count of the same call",
@@ -62,7 +62,6 @@ TRAPS = (
         "the outer key is all correlated columns",
         "select * from c2 where exists (select 1 from x where x.cid = c2.cid and x.pos between c2.lo and c2.lo + 4 and f(x.cid || '|' || pos))",
         least=11,
-        above_least=20,
     ),
     Trap(
         "LIMIT over a left join with a call in ON",
@@ -83,20 +82,20 @@ TRAPS = (
         "two limits, crossed",
         "select count(*) from (select i from t where f(i) limit 2) a, (select i from t where f(i) limit 3) b",
         least=3,
-        above_least=200,
+        above_least=6,
     ),
     Trap(
         "ORDER BY decides which rows LIMIT keeps",
         "select i from t where f(i) order by i desc limit 5",
         least=8,
-        above_least=200,
+        above_least=10,
         ordered=True,
     ),
     Trap(
         "a filter over a sorted source",
         "select i from (select * from t order by i desc) where f(i) order by i desc limit 5",
         least=8,
-        above_least=200,
+        above_least=10,
         ordered=True,
     ),
     Trap("LIMIT as a share", "select count(*) from (select i from t where i < 40 and f(i) limit 10%)", least=40),
@@ -104,7 +103,7 @@ TRAPS = (
         "a LIMIT inside an aggregate",
         "select count(*) from (select i from t where f(i) limit 5)",
         least=5,
-        above_least=200,
+        above_least=10,
     ),
     Trap(
         "DISTINCT under LIMIT",
@@ -350,7 +349,6 @@ TRAPS = (
         "OR around an EXISTS",
         "select cid from c where cid < 8 or exists (select 1 from x where x.cid = c.cid and f(x.cid || '|' || pos))",
         least=8,
-        above_least=20,
     ),
     Trap(
         "CASE around a subquery",
@@ -450,13 +448,12 @@ TRAPS = (
         "a call over NOT EXISTS of a call",
         "select h(claim) from c where not exists (select 1 from x where x.cid = c.cid and pos < 3 and f(x.cid || '|' || pos))",
         least=17,
-        above_least=22,
     ),
     Trap(
         "a call over a LIMIT of a filter",
         "select h(i) from (select i from t where i < 20 and f(i) order by i limit 3)",
         least=6,
-        above_least=23,
+        above_least=9,
     ),
     # E, G. types, names, shapes that were sound
     Trap("grouping by an answer", "select h(s), count(*) from t group by h(s)", least=20),
@@ -521,7 +518,7 @@ TRAPS = (
         "UNION ALL of two limits",
         "select count(*) from ((select i from t where f(i) limit 2) union all (select i from t where f(i) limit 2))",
         least=2,
-        above_least=200,
+        above_least=4,
     ),
     Trap(
         "an answer on the left of IN",

@@ -1,0 +1,137 @@
+"""limit_stop: a LIMIT over a filter asks for as many rows as it needs.
+
+    SELECT s FROM q WHERE p AND f(x) ORDER BY k LIMIT n
+      = SELECT s FROM (SELECT * FROM q WHERE p AND seen(k, f(x)) ORDER BY k LIMIT n) ORDER BY k
+
+``seen`` counts what passes where it passes; f asks in waves of what is still needed over the pass rate, in the order of k (as DuckDB's own
+sort key: the filter runs below the sort). The calls of the select list stand above the LIMIT. Side conditions: between the call and the
+LIMIT only filters, projections, inner and semi joins; a constant LIMIT and OFFSET; ORDER BY without calls or collations; the block runs
+once (the statement itself, a FROM item, a CTE read once). Without ORDER BY some valid n rows are given. Saves all calls beyond the n-th
+row: about 10 in place of 100,000 for LIMIT 5 at a pass rate of one half.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
+from kleene.planner.calls import has_call, has_query
+from kleene.planner.rules.top_n_first import limit_below_calls
+from kleene.planner.stopping import levels, mark, plain
+from kleene.planner.volatile import any_volatile
+
+
+def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
+    if plan.tree.find(exp.Limit) is None:
+        return plan
+    tree = plan.tree.copy()
+    root = exp.Tuple(expressions=[tree])
+    marked = plan
+    for select in list(root.find_all(exp.Select)):
+        rows = _wanted(select)
+        if rows is None or not has_call(select.args.get("where")) or not plain(select) or not _runs_once(select):
+            continue
+        if any(has_call(p) and has_query(p) for p in [select.args["where"]]):
+            continue
+        order = _order(select, context)
+        if order is None or _outer_joined(select):
+            continue
+        target = select
+        if any(has_call(e) for e in select.expressions):
+            inner = limit_below_calls(select)
+            if inner is None:
+                continue
+            target = inner
+        blocks = levels(target)
+        if blocks is None or any(_outer_joined(b) for b in blocks):
+            continue
+        spec = StopSpec(number=len(marked.stops) + 1, site=0, rows=rows, ordered=bool(select.args.get("order")))
+        marked = mark(marked, blocks, exp.Literal.string(""), order, spec) or marked
+    tree = root.expressions[0]
+    tree.pop()
+    return plan if marked is plan else marked.changed(tree, "limit_stop")
+
+
+def _wanted(select: exp.Select) -> int | None:
+    """LIMIT + OFFSET where both are constants."""
+    limit, offset = select.args.get("limit"), select.args.get("offset")
+    if not isinstance(limit, exp.Limit) or _is_share(limit):
+        return None
+    total = 0
+    for node in (limit, offset):
+        if node is None:
+            continue
+        value = node.expression
+        if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdigit():
+            return None
+        total += int(value.this)
+    return total
+
+
+def _is_share(limit: exp.Limit) -> bool:
+    options = limit.args.get("limit_options")
+    return options is not None and bool(options.args.get("percent") or options.args.get("with_ties"))
+
+
+def _outer_joined(select: exp.Select) -> bool:
+    """A join that adds or keeps rows without a partner: what passes a filter above it is still right, but it is left alone."""
+    return any(
+        j.side or j.kind in ("ANTI", "POSITIONAL") or j.args.get("method") for j in select.args.get("joins") or []
+    )
+
+
+def _runs_once(select: exp.Select) -> bool:
+    child: exp.Expr = select
+    parent = select.parent
+    while parent is not None:
+        if isinstance(parent, exp.CTE):
+            name = parent.alias.lower()
+            top = parent.root()
+            if sum(t.name.lower() == name for t in top.find_all(exp.Table)) != 1:
+                return False
+            with_ = parent.parent
+            if isinstance(with_, exp.With) and with_.args.get("recursive"):
+                return False
+        elif isinstance(parent, exp.Exists | exp.In | exp.Lateral) or (
+            isinstance(parent, exp.Subquery)
+            and not isinstance(parent.parent, exp.From | exp.Join | exp.SetOperation | exp.Tuple)
+        ):
+            return False
+        child, parent = parent, parent.parent
+    return True
+
+
+def _order(select: exp.Select, context: PlanContext) -> exp.Expr | None:
+    """The place of a row in the order as text (DuckDB's sort key in hexadecimal digits), '' without ORDER BY; None where it cannot be
+    written: a call, an alias of an expression with calls, a position, a collation."""
+    order = select.args.get("order")
+    if order is None:
+        return exp.Literal.string("")
+    aliases = {e.alias.lower(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
+    keys: list[exp.Expr] = []
+    for ordered in order.expressions:
+        if not isinstance(ordered, exp.Ordered):
+            return None
+        key = ordered.this
+        if isinstance(key, exp.Column) and not key.table and key.name.lower() in aliases:
+            key = aliases[key.name.lower()]
+        if (
+            isinstance(key, exp.Literal)
+            or has_call(key)
+            or any_volatile(key)
+            or key.find(exp.Query, exp.Collate, exp.Window)
+        ):
+            return None
+        if isinstance(key, exp.Column) and key.name.lower() == "all":
+            return None
+        direction, nulls = context.relations.ordering()
+        if ordered.args.get("desc") is not None and ordered.args.get("desc"):
+            direction = "DESC"
+        elif ordered.args.get("desc") is False:
+            direction = "ASC"
+        if ordered.meta.get("nulls_last"):
+            nulls = "NULLS LAST"
+        elif ordered.args.get("nulls_first"):
+            nulls = "NULLS FIRST"
+        keys += [key.copy(), exp.Literal.string(f"{direction} {nulls}")]
+    return exp.Anonymous(this="hex", expressions=[exp.Anonymous(this="create_sort_key", expressions=keys)])

@@ -1,0 +1,146 @@
+"""What ``any_stop`` and ``limit_stop`` share: finding the call to ask in waves, and marking it and the condition it serves."""
+
+from __future__ import annotations
+
+import attrs
+from sqlglot import exp
+
+from kleene.planner.callplan import CallPlan, StopSpec
+from kleene.planner.calls import Call, Seen, all_of, any_of, calls_in, conjuncts, has_call, is_not
+from kleene.planner.dialect import CallSQL, is_aggregate
+from kleene.planner.guarded import NotReadable, readiness
+
+
+def levels(select: exp.Select) -> list[exp.Select] | None:
+    """The block and the stages below it that hold calls, outermost first; None where calls stand anywhere but in their WHERE."""
+    found = [select]
+    while True:
+        current = found[-1]
+        if any(has_call(part) for part in _parts(current)):
+            return None
+        source = current.args.get("from_")
+        if not has_call(source):
+            return found
+        inner = source.this
+        if current.args.get("joins") or not isinstance(inner, exp.Subquery) or not isinstance(inner.this, exp.Select):
+            return None
+        if _more_than_a_filter(inner.this):
+            return None
+        found.append(inner.this)
+
+
+def _parts(select: exp.Select) -> list[exp.Expr]:
+    """The clauses in which a call would forbid a stop: all but FROM, WHERE and the select list."""
+    keys = (
+        "joins",
+        "group",
+        "having",
+        "qualify",
+        "windows",
+        "order",
+        "distinct",
+        "limit",
+        "offset",
+        "with_",
+        "laterals",
+    )
+    found: list[exp.Expr] = []
+    for key in keys:
+        value = select.args.get(key)
+        found.extend(value if isinstance(value, list) else [value] if value is not None else [])
+    return found
+
+
+def _more_than_a_filter(select: exp.Select) -> bool:
+    keys = ("group", "having", "qualify", "windows", "order", "distinct", "limit", "offset", "with_", "sample")
+    return any(select.args.get(key) for key in keys) or any(has_call(e) for e in select.expressions)
+
+
+def exists_body(select: exp.Select) -> exp.Exists | None:
+    """The EXISTS whose body the block is, where a true row of it decides: filters and inner joins only."""
+    parent = select.parent
+    while isinstance(parent, exp.Subquery | exp.Paren):
+        parent = parent.parent
+    if not isinstance(parent, exp.Exists) or not plain(select):
+        return None
+    return None if any(select.args.get(key) for key in ("limit", "offset", "with_")) else parent
+
+
+def plain(select: exp.Select) -> bool:
+    """A block of filters and projections only: no grouping, window, DISTINCT, sample, or aggregate."""
+    keys = ("group", "having", "qualify", "windows", "distinct", "sample", "laterals")
+    if any(select.args.get(key) for key in keys):
+        return False
+    return not any(is_aggregate(n) or isinstance(n, exp.Window) for e in select.expressions for n in e.walk())
+
+
+def mark(
+    plan: CallPlan,
+    blocks: list[exp.Select],
+    group: exp.Expr,
+    order: exp.Expr,
+    spec: StopSpec,
+    *,
+    undecided_passes: bool = False,
+) -> CallPlan | None:
+    """Mark, in place, the first call of the lowest block as asked in waves, and the WHERE of the outermost as what is counted. The
+    plan with the stop, None where no call can be asked in waves (all inside queries, or on demand).
+
+    ``undecided_passes``: a row that is not decided yet passes uncounted, so that a NOT EXISTS around it is not true too early.
+    """
+    top, lowest = blocks[0], blocks[-1]
+    first = next(
+        (c for c in _asked_first(lowest) if plan.site(c.site).demand is None and c.args.get("stop") is None), None
+    )
+    if first is None or top.args.get("where") is None:
+        return None
+    parts = conjuncts(top.args["where"].this)
+    pure = [p.copy() for p in parts if not has_call(p)]
+    calls = [p.copy() for p in parts if has_call(p)]
+    if not calls:
+        return None
+    condition = all_of(calls)
+    passes: exp.Expr = Seen(this=spec.number, expression=condition.copy(), group=group.copy(), order=order.copy())
+    if undecided_passes:
+        try:
+            ready = readiness(condition)
+        except NotReadable:
+            return None
+        if ready is not None:
+            passes = exp.Paren(this=any_of([passes, is_not(ready, True)]))
+    top.set("where", exp.Where(this=all_of([*pure, passes])))
+    where = lowest.args["where"]
+    for call in list(calls_in(where)):
+        if call.site == first.site and not _in_query(call, where):
+            call.set("stop", spec.number)
+            call.set("group", group.copy())
+            call.set("order", order.copy())
+    return attrs.evolve(plan, stops=(*plan.stops, attrs.evolve(spec, site=first.site)))
+
+
+def _asked_first(select: exp.Select) -> list[Call]:
+    """The calls of a block's WHERE that need no other call's answer for their arguments, in the order of evaluation."""
+    where = select.args["where"]
+    return [
+        c
+        for c in calls_in(where)
+        if isinstance(c, Call) and not any(has_call(a) for a in c.expressions) and not _in_query(c, where)
+    ]
+
+
+def _in_query(node: exp.Expr, root: exp.Expr) -> bool:
+    parent = node.parent
+    while parent is not None and parent is not root:
+        if isinstance(parent, exp.Query):
+            return True
+        parent = parent.parent
+    return False
+
+
+def as_text(columns: list[exp.Expr]) -> exp.Expr:
+    """Several values as one text that tells all their combinations apart; the empty text for none."""
+    if not columns:
+        return exp.Literal.string("")
+    text = exp.DataType.build("VARCHAR", dialect=CallSQL)
+    values = [exp.Cast(this=c.copy(), to=text.copy()) for c in columns]
+    return exp.Cast(this=exp.Array(expressions=values), to=text)

@@ -1,0 +1,101 @@
+"""Where a statement needs only some of the answers it could ask for: LIMIT and EXISTS ask in waves, and stop when enough rows pass.
+
+A *stop* belongs to one occurrence in the statement, not to a call site: another occurrence of the same call may need every answer. What is
+missing under a stop is noted with its group (the outer row of an EXISTS) and its place in the order of an ORDER BY; ``choose`` picks the
+next wave. Nothing chosen means that the stop has what it needs: what is still missing cannot change the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import attrs
+
+from kleene.planner.callplan import StopSpec
+from kleene.udfs.lookups import Key, StopNotes
+
+ROW_GROUP = 122_880  # rows that one thread of DuckDB scans at a time
+FIRST_STEPS = 3  # an EXISTS asks one at a time so often, then in windows that double
+
+
+@attrs.define(eq=False)
+class AnyStop(StopNotes):
+    """``[NOT] EXISTS``: a group is decided by its first row for which the whole body is true; the others ask on, in doubling windows."""
+
+    least: int = 1
+    _asked: dict[str, int] = attrs.field(factory=dict)
+    _window: dict[str, int] = attrs.field(factory=dict)
+    _hits: set[str] = attrs.field(factory=set)
+
+    def choose(self) -> list[Key]:
+        self._hits.update(self.passed)
+        chosen: dict[Key, None] = {}
+        for group in self.missing:
+            if group in self._hits:
+                continue
+            keys = in_order(self.missing[group])
+            asked = self._asked.get(group, 0)
+            window = 1 if asked < FIRST_STEPS else 2 * self._window[group]
+            window = max(self.least, window)
+            chosen.update(dict.fromkeys(keys[:window]))
+            self._asked[group] = asked + min(window, len(keys))
+            self._window[group] = window
+        return list(chosen)
+
+
+@attrs.define(eq=False)
+class LimitStop(StopNotes):
+    """``LIMIT n [OFFSET m]`` over a filter: ``rows`` is n + m. Waves are what is still needed over the pass rate so far; a wave that
+    brought nothing doubles. ``ordered``: rows are wanted in the order of their sort keys, so the wave follows it, and what is missing
+    below the last row that is in still counts."""
+
+    rows: int = 0
+    ordered: bool = False
+    least: int = 1
+    _asked: int = 0
+    _passed_before: int = 0
+
+    def choose(self) -> list[Key]:
+        passing = sorted(order for orders in self.passed.values() for order in orders)
+        missing = self.missing.get("", {})
+        if len(passing) >= self.rows:
+            if not self.ordered or self.rows == 0:
+                return []
+            last = passing[self.rows - 1]
+            missing = {key: order for key, order in missing.items() if order < last}
+        if not missing:
+            return []
+        needed = max(1, self.rows - len(passing))
+        rate = (min(len(passing), self._asked) + 1) / (self._asked + 2)
+        wave = math.ceil(needed / rate)
+        if self._asked and len(passing) == self._passed_before:
+            wave = max(wave, self._asked)
+        chosen = in_order(missing)[: max(self.least, wave)]
+        self._asked += len(chosen)
+        self._passed_before = len(passing)
+        return chosen
+
+
+def in_order(missing: dict[Key, str]) -> list[Key]:
+    """The keys by their place in the order, then as DuckDB came to them. A scan of more than one row group runs on several threads and
+    comes to them in any order: then by their text, so that every run and replay asks the same."""
+    if len(missing) < ROW_GROUP // 2:
+        return sorted(missing, key=lambda key: missing[key])
+    return sorted(missing, key=lambda key: (missing[key], key if isinstance(key, tuple) else (key,)))
+
+
+Stop = AnyStop | LimitStop
+
+
+def stop_of(spec: StopSpec, statement: str, least: int) -> Stop:
+    """The stop that a plan asks for. ``least``: the least number of calls a wave asks for."""
+    name, site = f"{statement}:s{spec.number}", f"{statement}:{spec.site}"
+    if spec.rows is None:
+        return AnyStop(name, site, least=least)
+    return LimitStop(name, site, least=least, rows=spec.rows, ordered=spec.ordered)
+
+
+def begin_run(stops: Sequence[Stop]) -> None:
+    for stop in stops:
+        stop.begin_run()
