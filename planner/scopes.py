@@ -120,7 +120,7 @@ def _describe(select: exp.Select, wanted: list[exp.Expr], relations: Relations) 
     return _bind(probe, _ctes_around(select), relations)
 
 
-def _ctes_around(select: exp.Select) -> list[exp.CTE]:
+def _ctes_around(select: exp.Expr) -> list[exp.CTE]:
     """The CTEs visible in the block, outermost first."""
     found: list[list[exp.CTE]] = []
     node: exp.Expr | None = select
@@ -149,6 +149,18 @@ def _bind(query: exp.Select, ctes: list[exp.CTE], relations: Relations) -> tuple
         query.set("with_", exp.With(expressions=[c.copy() for c in seen.values()], recursive=True))
     described = relations.describe(without_calls(query).sql(CallSQL))
     return None if described is None else tuple(name for name, _ in described)
+
+
+def bound(query: exp.Expr, relations: Relations) -> tuple[tuple[str, str], ...] | None:
+    """Names and DuckDB types of a query's columns, None where it cannot be bound where it stands (it is correlated, say)."""
+    copy = query.copy()
+    ctes: dict[str, exp.CTE] = {c.alias.lower(): c for c in _ctes_around(query)}
+    own = copy.args.get("with_")
+    if own is not None:
+        ctes.update({c.alias.lower(): c for c in own.expressions})
+    if ctes:
+        copy.set("with_", exp.With(expressions=[c.copy() for c in ctes.values()], recursive=True))
+    return relations.describe(without_calls(copy).sql(CallSQL))
 
 
 def without_calls(tree: exp.Expr) -> exp.Expr:
