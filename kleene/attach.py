@@ -16,6 +16,8 @@ from kleene.planner.specs import BudgetLimits
 from kleene.services import Services
 from kleene.udfs.events import Event
 from kleene.udfs.ledger import Ledger
+from kleene.udfs.protocols import CallHandler
+from kleene.udfs.runtime import Runtime
 
 STORE = ".kleene/run.duckdb"
 
@@ -112,7 +114,11 @@ def _open(
         if hasattr(models, "route") and hasattr(models, "send")
         else build_handler(models, config, record=record, replay=replay, replay_strict=replay_strict)
     )
-    services = Services.open(store, handler, concurrency=concurrency, on_event=on_event, lock_wait_s=lock_wait)
+    try:
+        services = Services.open(store, handler, concurrency=concurrency, on_event=on_event, lock_wait_s=lock_wait)
+    except BaseException:
+        close_handler(handler)
+        raise
     try:
         ledger = Ledger(budget or BudgetLimits())
         engine = Engine(
@@ -123,3 +129,12 @@ def _open(
     except BaseException:
         services.close()
         raise
+
+
+def close_handler(handler: CallHandler) -> None:
+    """Close a handler whose engine never came to be: a recording's file, connections."""
+    runtime = Runtime("kleene-closing")
+    try:
+        runtime.submit(handler.aclose).wait(5)
+    finally:
+        runtime.close()

@@ -36,7 +36,7 @@ CLOCKS = {
 
 @attrs.frozen
 class Fetched:
-    """All rows of a statement: as an Arrow table, or as Python tuples."""
+    """All rows of a statement: as an Arrow table, as Python tuples, or both where neither keeps all."""
 
     columns: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class Connection:
 
     def fetch(self, sql: str, params: Params = None, *, query: bool = False) -> Fetched:
         """Run one statement and read all of its rows. ``query``: the text is a SELECT or another query, so that its rows may be read as
-        Arrow without a copy; types that Arrow would change are fetched as Python values."""
+        Arrow without a copy; where Arrow would change values they are fetched as Python's too."""
         if query:
             relation = self.con.sql(sql, params=params) if params else self.con.sql(sql)
             if relation is None:
@@ -131,7 +131,9 @@ class Connection:
             columns, types = tuple(relation.columns), tuple(str(t) for t in relation.types)
             if columns and all(t in ARROW_SAFE for t in types):
                 return Fetched(columns, types, table=relation.to_arrow_table())
-            return Fetched(columns, types, rows=relation.fetchall())
+            # Python values and Arrow each lose something the other keeps (months of an interval, bits): both are made of one run.
+            relation = relation.materialize()
+            return Fetched(columns, types, table=relation.to_arrow_table(), rows=relation.fetchall())
         con = self.con.execute(sql, params) if params else self.con.execute(sql)
         description = con.description
         if not description:

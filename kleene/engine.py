@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import duckdb
@@ -34,12 +34,12 @@ from kleene.udfs.lookups import Key, Lookups, SiteAnswers
 from kleene.udfs.register import Registration
 from kleene.udfs.runtime import Task
 from kleene.udfs.statement import Ask, CallSite, StatementContext
+from kleene.udfs.waiting import in_thread
 
 if TYPE_CHECKING:
     from kleene.runs import Run
     from kleene.udfs.children import Children
 
-T = TypeVar("T")
 STORE_TABLES = frozenset(
     [
         "memo",
@@ -594,22 +594,3 @@ def _table_names(tree: exp.Expr | None) -> set[str]:
 
 def _lines(text: str, usage: Usage | None = None) -> Result:
     return Result(("plan",), ("VARCHAR",), rows=[(line,) for line in text.splitlines()], usage=usage, plan=text)
-
-
-async def in_thread(function: Callable[[], T], cancel: Callable[[], None]) -> T:
-    """Run a blocking function in a thread, on trio or asyncio, whichever runs; cancellation calls ``cancel`` and waits for the end."""
-    import sniffio
-
-    if sniffio.current_async_library() == "trio":
-        import trio
-
-        waiting: Awaitable[T] = trio.to_thread.run_sync(function, abandon_on_cancel=True)
-    else:
-        import asyncio
-
-        waiting = asyncio.to_thread(function)
-    try:
-        return await waiting
-    except BaseException:
-        cancel()
-        raise

@@ -40,7 +40,7 @@ CONFINED = {
     ),  # the two ask for a statement's kind
     "duckdb": ("kleene.udfs", *ENGINE, *READERS),
     "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models"),
-    "trio": ("kleene.udfs.runtime", *DISPATCH, "kleene.models", "kleene.engine"),
+    "trio": ("kleene.udfs.runtime", *DISPATCH, "kleene.models", "kleene.udfs.waiting"),
     "httpx": ("kleene.models",),
     "prompt_toolkit": ("kleene.repl",),
     "rich": ("kleene.cli", "kleene.repl"),

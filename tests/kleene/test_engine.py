@@ -721,3 +721,42 @@ def test_explain_text(db):
             "rules: stage"
         )
         assert str(k.explain("SELECT 1")) == "no calls: DuckDB runs the statement as it is\ntotal: 0 calls"
+
+
+def test_values_that_arrow_or_python_would_change_are_kept_by_the_other(db):
+    with engine(con=db) as (k, _):
+        result = k.sql("SELECT INTERVAL 1 MONTH AS m, '101'::BIT AS b, 170141183460469231731687303715884105727 AS h")
+        assert str(result.to_arrow_table()["m"][0].as_py()) == "MonthDayNano(months=1, days=0, nanoseconds=0)"
+        assert result.fetchone()[1:] == ("101", 170141183460469231731687303715884105727)
+
+
+def test_an_engine_that_nobody_closes_ends_with_the_process(tmp_path):
+    script = (
+        "import duckdb, kleene\n"
+        "k = kleene.attach(duckdb.connect(), models=kleene.FunctionModel(lambda r: 'x'))\n"
+        "print(k.sql(\"SELECT count(llm('a' || i)) FROM range(500) r(i)\").fetchall())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[(500,)]\n", "")
+
+
+def test_the_store_that_another_process_holds(tmp_path, db):
+    store = tmp_path / "run.duckdb"
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"import duckdb, time; c = duckdb.connect({str(store)!r}); print('held', flush=True); time.sleep(30)",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(kleene.StoreLocked) as caught:
+            kleene.attach(db, store=store)
+        assert caught.value.pid == holder.pid and caught.value.hint
+        assert db.execute("SELECT 1").fetchall() == [(1,)]
+    finally:
+        holder.kill()
+        holder.wait()
