@@ -94,6 +94,13 @@ def aggregates(block: exp.Select) -> bool:
     return any(has_own(e, exp.AggFunc) for e in block.expressions)
 
 
+def released(root: exp.Expr) -> exp.Expr:
+    """The only expression of a tuple that served as its parent while it was changed in place."""
+    node: exp.Expr = root.expressions[0]
+    node.pop()
+    return node
+
+
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:
     """The operands of a tree of ANDs, parentheses around them removed, in written order."""
     node = unparen(node)

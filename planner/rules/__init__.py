@@ -12,6 +12,8 @@ from kleene.planner.rules.inner_guard import inner_guard
 from kleene.planner.rules.limit_stop import limit_stop
 from kleene.planner.rules.pick_first import pick_first
 from kleene.planner.rules.pull_up import pull_up
+from kleene.planner.rules.qualify_first import qualify_first
+from kleene.planner.rules.semi_first import semi_first
 from kleene.planner.rules.set_first import set_first
 from kleene.planner.rules.stage import stage
 from kleene.planner.rules.top_n_first import top_n_first
@@ -22,6 +24,8 @@ RULES: tuple[Rule, ...] = (
     set_first,
     distinct_on_first,
     pick_first,
+    qualify_first,
+    semi_first,
     stage,  # before guard: what a stage separates needs no guard, and stages copy nothing
     guard,
     inner_guard,  # after guard: it reads the conditions that guard has put around subqueries
