@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from kleene.planner.calls import Call, Ready, aggregates, conjuncts, has_call, has_own, unparen
+from kleene.planner.calls import Call, Ready, aggregates, calls_in, conjuncts, has_call, has_own, unparen
 
 Sites = set[int]
 
@@ -19,7 +19,7 @@ def waits(tree: exp.Expr) -> dict[int, frozenset[int]]:
     """Site → the sites whose answers it waits for, itself included where it stands below itself; sites that wait for none are left out."""
     ctes = {c.alias.lower(): c.this for c in tree.find_all(exp.CTE)}
     found: dict[int, Sites] = {}
-    for call in tree.find_all(Call, Ready):
+    for call in calls_in(tree):
         found.setdefault(call.site, set()).update(_Place(ctes).of(call))
     return {site: frozenset(below) for site, below in found.items() if below}
 
@@ -29,7 +29,7 @@ def _sites(*nodes: exp.Expr | list[exp.Expr] | None) -> Sites:
     for node in nodes:
         for one in node if isinstance(node, list) else [node]:
             if one is not None:
-                found.update(c.site for c in one.find_all(Call, Ready))
+                found.update(c.site for c in calls_in(one))
     return found
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, all_of, case_when, conjuncts, has_call, is_not, paren
+from kleene.planner.calls import aggregates, all_of, case_when, conjuncts, has_call, is_not, paren, released
 from kleene.planner.scopes import Block, Opaque, describe_block
 from kleene.planner.volatile import copyable
 
@@ -98,9 +98,7 @@ def _condition(node: exp.Expr, block: Block) -> exp.Expr | None:
         column.set("table", exp.to_identifier(owners[0].name, quoted=True))
     if root.find(exp.Column) is None:
         return None
-    result = root.expressions[0]
-    result.pop()
-    return result
+    return released(root)
 
 
 def _into(value: exp.Expr, conditions: list[exp.Expr]) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, all_of, conjuncts, has_call, has_own, has_query
+from kleene.planner.calls import aggregates, all_of, conjuncts, has_call, has_own, has_query, released
 from kleene.planner.dialect import CallSQL
 from kleene.planner.scopes import Opaque, bound, single_source
 from kleene.planner.volatile import any_volatile
@@ -90,7 +90,8 @@ def _filters_of(item: exp.Subquery, context: PlanContext) -> list[exp.Expr]:
     if any(has_own(e, exp.Window) or any_volatile(e) for e in (*inner.expressions, where)):
         return []
     shown = _shown(inner, context)
-    kept, moved = [], []
+    kept: list[exp.Expr] = []
+    moved: list[exp.Expr] = []
     for conjunct in conjuncts(where.this):
         above = _above(conjunct, shown, name) if has_call(conjunct) and not has_query(conjunct) else None
         if above is None:
@@ -153,6 +154,4 @@ def _above(conjunct: exp.Expr, shown: dict[str, exp.Expr], name: str) -> exp.Exp
         if label is None:
             return None
         column.replace(exp.Column(this=label.copy(), table=exp.to_identifier(name, quoted=True)))
-    result = root.expressions[0]
-    result.pop()
-    return result
+    return released(root)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, all_of, conjuncts, has_call, has_own, has_query
+from kleene.planner.calls import aggregates, all_of, conjuncts, has_call, has_own, has_query, released
 from kleene.planner.dialect import CallSQL
 from kleene.planner.rules.pull_up import CLAUSES
 from kleene.planner.scopes import bound
@@ -78,7 +78,8 @@ def _filters(operation: exp.Expr, name: str, context: PlanContext) -> exp.Select
         if types is None or len(types) != len(columns) or any(isinstance(e, exp.Star) for e in select.expressions):
             continue
         shown = _shown(select, [c for c, _ in columns], [a == b for (_, a), (_, b) in zip(types, columns, strict=True)])
-        kept, above = [], []
+        kept: list[exp.Expr] = []
+        above: list[exp.Expr] = []
         for conjunct in conjuncts(select.args["where"].this):
             new = _above(conjunct, shown, name) if has_call(conjunct) and not has_query(conjunct) else None
             (kept if new is None else above).append(conjunct.copy() if new is None else new)
@@ -122,6 +123,4 @@ def _above(conjunct: exp.Expr, shown: dict[str, str], name: str) -> exp.Expr | N
         if label is None:
             return None
         column.replace(exp.column(exp.to_identifier(label, quoted=True), table=exp.to_identifier(name)))
-    result = root.expressions[0]
-    result.pop()
-    return result
+    return released(root)
