@@ -253,14 +253,11 @@ TRAPS = (
         "select q.i from (select i, s from t where f(i)) q where q.i < 10",
         least=10,
     ),
-    Trap(
-        "IN over a filter", "select wu.j from wu where k in (select k from wt where f(body))", least=60, above_least=200
-    ),
+    Trap("IN over a filter", "select wu.j from wu where k in (select k from wt where f(body))", least=60),
     Trap(
         "NOT IN over a filter",
         "select wu.j from wu where k not in (select k from wt where f(body))",
         least=60,
-        above_least=200,
     ),
     Trap("DISTINCT ON", "select distinct on (g) g, h(body) from wt order by g, i", least=7),
     Trap("arg_max of an answer", "select g, arg_max(h(body), i) from wt group by g", least=10, above_least=200),
@@ -294,7 +291,6 @@ TRAPS = (
         "QUALIFY over a pure window",
         "select i from wt qualify row_number() over (partition by g order by i) = 1 and f(body)",
         least=7,
-        above_least=200,
     ),
     Trap("cheap and computed, written last", "select i from t where f(i) and i % 10 = 0", least=20),
     Trap(
