@@ -75,12 +75,24 @@ class Delivery:
         self._token = trio.lowlevel.current_trio_token()
         self._drained = trio.Event()
         self.error: BaseException | None = None
+        self._done = 0
+        self._open = True
 
     def put(self, outcome: Outcome) -> None:
         """Take an outcome. Nothing waits here: it is handed out when it is on disk."""
         self._gathered.append(outcome)
         if not self._writing:
             self._next()
+
+    def handed(self, count: int) -> None:
+        """So many prompts have their answer, or will have none."""
+        if not self._open:
+            return
+        self._done += count
+        context = self._context
+        context.out -= count
+        if context.on_idle is not None and context.queued <= 0 < context.out:
+            context.on_idle()
 
     def holds(self, work: Work) -> bool:
         """Whether an outcome of this work was taken and is not handed out yet."""
@@ -98,9 +110,13 @@ class Delivery:
             self._drained = trio.Event()
             await self._drained.wait()
 
-    def abandon(self) -> None:
-        """The round ends early: what was taken and is not being written yet is handed to the writer, and nobody waits for it."""
+    def abandon(self) -> int:
+        """The round ends: what was taken and is not being written yet is handed to the writer, and nobody waits for it.
+
+        Gives how many prompts were handed out by now."""
+        self._open = False
         self._next()
+        return self._done
 
     def _next(self) -> None:
         while self._gathered and not self._writing:
@@ -153,8 +169,7 @@ class Delivery:
                 shared[work.prompt] = outcome.answer
             deliver(context, work, outcome.answer)
             self._land(work, outcome.answer)
-        if context.on_idle is not None and context.queued <= 0:
-            context.on_idle()
+        self.handed(len(group))
 
     def _fail(self, group: list[Outcome], error: BaseException) -> None:
         for outcome in group:

@@ -105,6 +105,11 @@ class Lookups:
         keys = keys_of(arguments, len(site))
         if state.watch:
             state.seen.update(keys)
+        if not state.answers:  # the first run of most statements: nothing is known yet
+            fresh = dict.fromkeys(keys)
+            fresh.pop(None, None)
+            state.notes.update(fresh)
+            return pa.nulls(len(keys), ARROW_TYPES[carrier])
         out: list[Any] = list(map(state.answers.get, keys))
         if None in out:
             known, notes = state.answers, state.notes

@@ -86,7 +86,7 @@ class MemoStats:
 class MemoHits(Mapping[int, MemoEntry]):
     """What a look-up found: a mapping from the prompt's index to its entry, and the same as columns.
 
-    ``columns`` has i, text, kind, input_tokens, output_tokens, dollars, stop and created_at (seconds since the epoch), in no order. Entries
+    ``columns`` has i, text, kind, input_tokens, output_tokens, dollars, stop and created_at (seconds since the epoch), by i. Entries
     are built as they are asked for: a million of them would take longer than the join.
     """
 
@@ -175,7 +175,8 @@ class Memo:
                 """,
                 params={"scope": scope(route_key, spec_digest), "since": int(since * 1e6), "unknown": unknown},
             )
-            return MemoHits(route_key, spec_digest, prompts, relation.to_arrow_table())
+            # In the order of the prompts, so that who hands a million of them out walks through memory once.
+            return MemoHits(route_key, spec_digest, prompts, relation.to_arrow_table().sort_by("i"))
 
     def commit(self, entries: Sequence[MemoEntry]) -> None:
         """Writes the entries in one transaction; on return they are on disk. Raises duckdb.Error where that cannot be done.

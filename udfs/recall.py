@@ -87,8 +87,8 @@ class Recall:
                     continue
                 at = hits.index
                 found(context, group, group.lane.on(route), [part[i] for i in at], hits)
-                there = set(at)
-                part = [index for i, index in enumerate(part) if i not in there]
+                there = set(at) if len(at) < len(part) else None
+                part = [] if there is None else [index for i, index in enumerate(part) if i not in there]
             left += part
         return left
 

@@ -121,8 +121,9 @@ class Meter:
 class StatementContext:
     """What dispatch needs to know of the statement that asks.
 
-    ``known`` holds answers by who was asked for what, then by prompt, where several sites may ask the same. ``queued`` counts what was asked
-    for and is not sent yet; ``on_idle`` is called on the loop whenever answers came in and nothing is queued: there is room for more.
+    ``known`` holds answers by who was asked for what, then by prompt, where several sites may ask the same. ``queued`` counts requests that
+    wait to be sent, ``out`` prompts without an answer; ``on_idle`` is called on the loop whenever answers came in, nothing is queued and
+    something is still out: there is room for more.
     ``children`` answers the calls that sessions answer.
     """
 
@@ -135,6 +136,7 @@ class StatementContext:
     notes: list[str] = attrs.field(factory=list)
     known: dict[str, dict[str, Answered | Unknown]] = attrs.field(factory=dict)
     queued: int = 0
+    out: int = 0
     on_idle: Callable[[], None] | None = None
     children: Children | None = None
 
