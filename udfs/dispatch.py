@@ -154,6 +154,7 @@ class Dispatcher:
     async def _ask_models(self, context: StatementContext, works: Sequence[Work]) -> None:
         packed = list(packs(works))
         context.queued += len(packed)
+        context.out += len(works)
         left = [len(packed)]
         if context.children is not None:
             context.children.expect(sum(w.lane.spec.session == "child" for w in works))
@@ -172,8 +173,7 @@ class Dispatcher:
             raise
         finally:
             context.queued -= left[0]
-            if delivery is not None:
-                delivery.abandon()
+            context.out -= len(works) - (0 if delivery is None else delivery.abandon())
         if delivery.error is not None:
             raise delivery.error
 
@@ -209,7 +209,7 @@ class Dispatcher:
         while (flight := self._flights.get(key)) is not None:
             outcome = await self._join(flight)
             if outcome is not None:
-                self._share(context, work, outcome)
+                self._share(context, work, outcome, delivery)
                 return
         self._flights[key] = work
         try:
@@ -268,7 +268,7 @@ class Dispatcher:
             if failure.kind in TOO_MUCH:
                 return works
             for work in works:
-                self._failed(context, work, failure)
+                self._failed(context, work, failure, delivery)
                 self._land(work, None)
             return []
         except BaseException as error:
@@ -293,15 +293,14 @@ class Dispatcher:
         await flight.waiting.wait()
         return flight.outcome
 
-    def _share(self, context: StatementContext, work: Work, outcome: Answered | Unknown) -> None:
+    def _share(self, context: StatementContext, work: Work, outcome: Answered | Unknown, delivery: Delivery) -> None:
         known = context.known.get(work.lane.identity)
         if known is not None:
             known[work.prompt] = outcome
         kind = outcome.kind if isinstance(outcome, Unknown) else "answer"
         self._trace(context, work, self._clock(), Sent(work.lane.route), kind=kind, coalesced=True)
         deliver(context, work, outcome)
-        if context.on_idle is not None and context.queued <= 0:
-            context.on_idle()
+        delivery.handed(1)
 
     def _land(self, work: Work, outcome: Answered | Unknown | None) -> None:
         if work.lane.volatile or self._flights.get(work.flight) is not work:
@@ -321,7 +320,7 @@ class Dispatcher:
         except ProviderError as failure:
             self._trace(context, work, started, sent, error=failure.message)
             context.meter.add(sent.total)
-            self._failed(context, work, failure)
+            self._failed(context, work, failure, delivery)
             return False
         except BaseException as error:
             self._trace(context, work, started, sent, error=getattr(error, "message", "cancelled"))
@@ -370,7 +369,7 @@ class Dispatcher:
                 answer = lane.reader.read(reply)
         return reply, answer
 
-    def _failed(self, context: StatementContext, work: Work, failure: ProviderError) -> None:
+    def _failed(self, context: StatementContext, work: Work, failure: ProviderError, delivery: Delivery) -> None:
         """A failed call fails the statement, or gives NULL where ``on_error`` says so and others may fare better."""
         message = f"{work.describe()} failed: {failure.message}"
         if context.settings.on_error != "null" or failure.kind in FATAL:
@@ -378,6 +377,7 @@ class Dispatcher:
         context.meter.failure(message)
         for site, key in work.takers():
             site.answers.answers[key] = None
+        delivery.handed(1)
 
 
 @contextlib.contextmanager
