@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from kleene import frames, macros
 from kleene.connection import Connection, Params
-from kleene.explain import Plan, explain, pure_plan
+from kleene.explain import Plan, cheapest, explain, pure_plan
 from kleene.own import State, message, run_own
 from kleene.planner import nodes
 from kleene.planner.callplan import CallPlan
@@ -196,7 +196,9 @@ class Engine:
         with self._tables(tree, frame), self._run_as(statement, plan) as running:
             if not plan.sites:
                 return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query")
-            return self.connection.in_worker(lambda: running.planned(plan, params), running.cancel)
+            return self.connection.in_worker(
+                lambda: running.planned(cheapest(running, plan, params), params), running.cancel
+            )
 
     def _pure(self, statement: Statement, text: str, params: Params, frame: FrameType | None) -> Result:
         needs = _needs_parameters(statement)
@@ -327,7 +329,9 @@ class Engine:
 
     def _explained(self, statement: Statement, plan: CallPlan, params: Params, frame: FrameType | None) -> Plan:
         with self._tables(plan.tree, frame), self._run_as(statement, plan) as running:
-            return self.connection.in_worker(lambda: explain(running, plan, params), running.cancel)
+            return self.connection.in_worker(
+                lambda: explain(running, cheapest(running, plan, params), params), running.cancel
+            )
 
     def _check_policy(self, statement: Statement) -> None:
         from kleene.planner.policy import check_model

@@ -111,9 +111,11 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
     found: list[SiteEstimate] = []
     by_number: dict[int, SiteEstimate] = {}
     total = Estimate()
+    counted: set[tuple[str, str, str]] = set()
     for site in plan.sites:
         asks = notes.get(site.number, [])
-        estimate = _price(running, asks) if asks else Estimate()
+        # What several sites ask in the same words is one call: it is counted at the first.
+        estimate = _price(running, _new(asks, counted)) if asks else Estimate()
         waits = _waits_for(plan, site)
         stop = next((stop for stop in plan.stops if stop.site == site.number), None)
         if stop is not None and asks:
@@ -144,6 +146,16 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
     summary = PlanEstimate(None, total.calls, total.tokens, total.dollars, unpriced=bool(total.unpriced))
     text = emit(plan, str(running.number), suffix=around.suffix, pretty=True)
     return Plan(tuple(found), summary, exact, plan.rules, text, render(found, summary, plan, exact), plan.kind)
+
+
+def cheapest(running: Running, plan: CallPlan, params: Any) -> CallPlan:
+    """The plan or the alternative that needs the fewest dollars, then calls, by a count of each. Sends nothing."""
+    if not plan.alternatives:
+        return plan
+    candidates = [attrs.evolve(plan, alternatives=()), *plan.alternatives]
+    priced = [(explain(running, c, params).estimate, -i, c) for i, c in enumerate(candidates)]
+    best = min(priced, key=lambda p: (p[0].dollars, p[0].calls, -p[1]))
+    return best[2]
 
 
 def _until_stopped(site: Site, most: Estimate, stop: StopSpec, asks: list[Ask]) -> SiteEstimate:
@@ -179,6 +191,16 @@ def _guess(site: Site, waits: frozenset[int], known: dict[int, SiteEstimate]) ->
     scale = share * (base / like.calls) if like.calls else 0.0
     why = f"waits for {names}" + ("" if site.depends else f"; pass rate {ASSUMED_PASS_RATE} assumed")
     return SiteEstimate(site, calls, 0, round(like.tokens * scale), like.dollars * scale, False, why)
+
+
+def _new(asks: list[Ask], counted: set[tuple[str, str, str]]) -> list[Ask]:
+    found = []
+    for ask in asks:
+        key = (ask.site.spec.alias, ask.site.spec.digest(), ask.prompt())
+        if key not in counted:
+            counted.add(key)
+            found.append(ask)
+    return found
 
 
 def _price(running: Running, asks: list[Ask]) -> Estimate:

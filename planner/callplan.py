@@ -53,7 +53,8 @@ class CallPlan:
     """``tree`` holds ``Call`` nodes that refer to ``sites`` by number. ``kind``: query, write (the loop runs around it), or other.
 
     ``suspicious``: something in it (an unordered string_agg, a LIMIT, ...) may change from run to run, so notes are compared before they
-    are paid for. ``rules`` names the rules that changed it.
+    are paid for. ``rules`` names the rules that changed it. ``alternatives`` are
+    other plans with the same rows, to be priced against this one.
     """
 
     tree: exp.Expr
@@ -62,6 +63,7 @@ class CallPlan:
     suspicious: bool = False
     rules: tuple[str, ...] = ()
     stops: tuple[StopSpec, ...] = ()
+    alternatives: tuple[CallPlan, ...] = ()
 
     def site(self, number: int) -> Site:
         return self.sites[number - 1]

@@ -18,6 +18,16 @@ def plan(statement: Statement, catalog: Catalog, settings: Settings, relations: 
 
     Raises ``PlanError``. Asks ``relations`` for column names where a block over joins is rewritten, never runs anything.
     """
+    made = _plan(statement, catalog, settings, relations)
+    if made is None or "classify_join" not in made.rules:
+        return made
+    # A label a row or a predicate a pair: which is cheaper depends on the rows, and is counted before the first call.
+    pairs = attrs.evolve(settings, rules_off=settings.rules_off | {"classify_join"})
+    other = _plan(statement, catalog, pairs, relations)
+    return made if other is None else attrs.evolve(made, alternatives=(other,))
+
+
+def _plan(statement: Statement, catalog: Catalog, settings: Settings, relations: Relations) -> CallPlan | None:
     resolved = resolve(statement, catalog, settings)
     if resolved is None:
         return None

@@ -8,7 +8,7 @@ import attrs
 import sqlglot
 from sqlglot import exp
 
-from kleene.planner import sessions
+from kleene.planner import declarations, sessions
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.calls import Call, has_call, new_call
 from kleene.planner.catalog import Catalog
@@ -33,13 +33,21 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
     if not _mentions_function(statement.tree, catalog):
         return None
     tree = _inline_sql_functions(statement.tree.copy(), catalog, statement)
+    fired: tuple[str, ...] = ()
+    if declared := declarations.declared_calls(tree, catalog):
+        _name_outputs(declared)
+        tree, fired = declarations.apply(tree, catalog, settings)
     resolver = _Resolver(statement, catalog, settings)
     tree = resolver.run(tree)
     if not resolver.sites:
         return None if tree == statement.tree else CallPlan(tree, (), kind=_kind(tree))
     _refuse_where_no_call_can_be(tree, statement, resolver.sites[0].span)
     plan = CallPlan(
-        tree, tuple(resolver.sites), kind=_kind(tree), suspicious=any(is_suspicious(n) for n in tree.walk())
+        tree,
+        tuple(resolver.sites),
+        kind=_kind(tree),
+        suspicious=any(is_suspicious(n) for n in tree.walk()),
+        rules=fired,
     )
     return _fence(plan)
 

@@ -131,7 +131,4 @@ def is_suspicious(node: exp.Expr) -> bool:
 
 def copyable(node: exp.Expr) -> bool:
     """A guard may hold a second copy of this expression: no volatile part, no query (it would run twice), no window."""
-    for inner in node.walk():
-        if is_volatile(inner) or isinstance(inner, exp.Query | exp.Window):
-            return False
-    return True
+    return not any(is_volatile(inner) or isinstance(inner, exp.Query | exp.Window) for inner in node.walk())

@@ -81,7 +81,6 @@ def _outer_joined(select: exp.Select) -> bool:
 
 
 def _runs_once(select: exp.Select) -> bool:
-    child: exp.Expr = select
     parent = select.parent
     while parent is not None:
         if isinstance(parent, exp.CTE):
@@ -97,7 +96,7 @@ def _runs_once(select: exp.Select) -> bool:
             and not isinstance(parent.parent, exp.From | exp.Join | exp.SetOperation | exp.Tuple)
         ):
             return False
-        child, parent = parent, parent.parent
+        parent = parent.parent
     return True
 
 

@@ -252,7 +252,7 @@ def test_random_arguments_are_asked_row_by_row():
 
 
 def test_calls_on_demand_are_capped():
-    with engine() as (k, model):
+    with engine() as (k, _):
         k.sql("SET ondemand.calls = 10")
         with pytest.raises(kleene.Refused, match="asks for more than 10 calls on demand"):
             k.sql("SELECT llm('r ' || random()) FROM range(20)")
@@ -291,7 +291,7 @@ def test_a_reader_that_gives_its_rows_once_can_be_read():
 
 
 def test_inside_the_users_open_transaction(db):
-    with engine(con=db) as (k, model):
+    with engine(con=db) as (k, _):
         db.begin()
         db.execute("INSERT INTO t VALUES (5000, 'new', true, 0)")
         assert k.sql("SELECT llm('a ' || body) FROM t WHERE id = 5000").fetchall() == [(even("a new"),)]
@@ -559,7 +559,7 @@ def test_a_statement_that_does_not_fit_the_budget_is_refused_before_it_spends(db
 
 
 def test_a_cap_for_one_statement(db):
-    with engine(con=db) as (k, model):
+    with engine(con=db) as (k, _):
         k.sql("SET statement.calls = 5")
         with pytest.raises(kleene.Refused):
             k.sql("SELECT llm('a ' || body) FROM t WHERE id < 6")
@@ -759,4 +759,4 @@ def test_the_store_that_another_process_holds(tmp_path, db):
         assert db.execute("SELECT 1").fetchall() == [(1,)]
     finally:
         holder.kill()
-        holder.wait()
+        holder.communicate()
