@@ -204,7 +204,8 @@ class _Runs:
         for site in loop.sites:
             if site.name not in loop.independent or loop.waits.get(site.name, frozenset()) & noted.keys():
                 continue
-            seen = site.answers.seen if self._number > 1 else set(noted.get(site.name, ()))
+            seen: set[Key] = site.answers.seen if self._number > 1 else set(noted.get(site.name, ()))
+            seen.discard(None)  # type: ignore[arg-type]  # a NULL argument is no key
             if site.name in asked and not self._seen.get(site.name, set()) <= seen:
                 raise Shifting(site.name)
             self._seen[site.name] = seen
