@@ -26,7 +26,8 @@ turn, until FINAL. You have {turns}.
 # Your reply
 A few words of plain text if they help, then one ```sql fence with the statements to run, separated by semicolons. Only that fence runs \
 (open it with ```` if its SQL holds ```). Statements run in order; the first error stops the rest.
-You see at most 20 rows of a result and 200 characters a cell, more of each cell when rows are few. Text with line ends is shown as E'...'."""
+You see at most 20 rows of a result and 200 characters a cell, more when rows are few: one row shows up to 4,000 characters of a cell, its \
+beginning and its end. Text with line ends is shown as E'...'."""
 
 _LANGUAGE = """\
 # Language
@@ -38,7 +39,7 @@ Plain conditions of the statement are applied first, calls run in parallel, and 
 - NULL in gives NULL without a call. An answer that cannot be read is NULL: neither true nor false; find it with IS NULL.
 - Name a prompt you use on many rows; RETURNS takes any type, and BATCH n answers n rows with one call:
 CREATE FUNCTION claim(body TEXT) RETURNS STRUCT(kind VARCHAR, amount DOUBLE) AS PROMPT 'What does this mail claim? {body}' BATCH 10;
-SELECT id, c.kind, c.amount FROM (SELECT id, claim(text) AS c FROM mails);
+SELECT id, c.kind, c.amount FROM (SELECT id, claim(text) AS c FROM mails); fields may be null: say so in the prompt.
 - CREATE FUNCTION f(x TEXT) RETURNS TEXT AS SQL (SELECT upper(x)) makes a plain function."""
 
 _EXPAND = "- Many items from one text: FROM mails m CROSS JOIN LATERAL expand('People named in: ' || m.text, 5) e, column e.item."
@@ -54,7 +55,7 @@ _CHILDREN = (
 _CHOICES = (
     "- EXPLAIN statement shows its calls, tokens and dollars, and calls nothing. A statement that would cost more than what is left is refused "
     "before anything is sent. SET budget.calls = n lowers your own limit; SET statement.calls = n caps one statement.\n"
-    "- FINAL(expression) or FINAL FROM (query) ends the session with these rows as the answer: exactly what the task asks for and no more."
+    "- FINAL(expression) or FINAL FROM (query) ends the session with these rows as the answer: exactly what the task asks for and no more. Only the rows are kept."
 )
 
 _READ_TOOLS = "- A read tool is a table function: SELECT * FROM {name}(...)."
@@ -64,10 +65,12 @@ _STRATEGY = """\
 # How to work
 1. Look first: count rows, sum(length(text)), the first rows, LIMIT 5. If what you need is small, read it and FINAL at once.
 2. Locate with plain SQL, which is free: ILIKE, regexp_matches, joins, dates. Count, add, sort and compare with SQL, never with a model.
-3. Partition what is long: GROUP BY ordinal // 20 with string_agg(text, chr(10) ORDER BY ordinal). Never select a long text whole.
-4. Map: one statement that calls a model on the rows that remain, typed results into a table: CREATE TABLE facts AS SELECT ... Try it on \
+3. Read a passage in slices under 4,000 characters, string_agg(text, chr(10) ORDER BY ordinal) AS t of a few rows, several such statements a \
+turn. Texts hold line ends: replace(text, chr(10), ' ') before you match a phrase. A table of contents repeats headings.
+4. Partition what is long: GROUP BY ordinal // 20 with string_agg(text, chr(10) ORDER BY ordinal). Never select a long text whole.
+5. Map: one statement that calls a model on the rows that remain, typed results into a table: CREATE TABLE facts AS SELECT ... Try it on \
 LIMIT 3 and look at the answers before you run it on all.
-5. Aggregate the typed columns with SQL, check what surprises you in the source rows, then FINAL."""
+6. Aggregate the typed columns with SQL, check what surprises you in the source rows, then FINAL."""
 
 
 @attrs.frozen
@@ -158,7 +161,7 @@ def budget_line(budget: BudgetLimits) -> str:
     """What the session may spend.
 
     >>> budget_line(BudgetLimits(calls=200, dollars=1.0)), budget_line(BudgetLimits())
-    ('Budget: 200 calls, $1. Your turns count too.', 'Budget: no limit; be economical anyway.')
+    ('Budget: 200 calls, $1. Each of your turns is a call too.', 'Budget: no limit; be economical anyway.')
     """
     parts = [] if budget.calls is None else [count(budget.calls, "call")]
     if budget.tokens is not None:
@@ -167,7 +170,11 @@ def budget_line(budget: BudgetLimits) -> str:
         parts.append(f"${number(round(budget.dollars, 6))}")
     if budget.wall is not None:
         parts.append(f"{number(round(budget.wall))} seconds")
-    return f"Budget: {', '.join(parts)}. Your turns count too." if parts else "Budget: no limit; be economical anyway."
+    return (
+        f"Budget: {', '.join(parts)}. Each of your turns is a call too."
+        if parts
+        else "Budget: no limit; be economical anyway."
+    )
 
 
 def _tables(tables: tuple[TableView, ...]) -> list[str]:

@@ -144,10 +144,21 @@ def _cut_note(result: Outcome, shown: list[tuple[object, ...]], width: int) -> l
     if not cut:
         return []
     whole = Limits().width(1)
-    texts = [result.columns[i] for i in cut if result.types[i].upper() == "VARCHAR"]
-    begin = whole + 1 if len(shown) == 1 and width >= whole else 1
-    piece = f"substr({_identifier(texts[0])}, {begin}, {whole}) of one row" if texts else "a part of one"
-    return [f"cut cells: fewer rows show more of each; {piece} shows {whole:,} characters"]
+    texts = [i for i in cut if result.types[i].upper() == "VARCHAR"]
+    if not texts:
+        return [f"cut cells: fewer rows show more of each; a part of one shows {whole:,} characters"]
+    name, named = _identifier(result.columns[texts[0]]), ""
+    if "(" in name:
+        name, named = "t", "name it (AS t), then "
+    if len(shown) > 1:
+        return [
+            f"cut cells: fewer rows show more of each; {named}substr({name}, 1, {whole}) of one row shows {whole:,} characters"
+        ]
+    length, tail = len(str(shown[0][texts[0]])), width // 4
+    begin, end = width - tail + 1, length - tail
+    return [
+        f"cut: characters {begin:,} to {end:,} of {length:,} are hidden; {named}substr({name}, {begin}, {whole}) shows what follows"
+    ]
 
 
 def _identifier(name: str) -> str:

@@ -33,8 +33,11 @@ STANDARD = CatalogView(tables=(CTX,), model_calls=MODEL_CALLS)
 EXPECTED = Path(__file__).parents[2] / "fixtures" / "session" / "prefix.txt"
 
 
-def test_the_standard_prefix_is_this_text() -> None:
-    assert system_prefix(STANDARD, BudgetLimits(calls=200, dollars=1.0)) + "\n" == EXPECTED.read_text()
+def test_the_standard_prefix_is_this_text(update_fixtures: bool) -> None:
+    text = system_prefix(STANDARD, BudgetLimits(calls=200, dollars=1.0)) + "\n"
+    if update_fixtures:
+        EXPECTED.write_text(text)
+    assert text == EXPECTED.read_text()
 
 
 def test_the_standard_prefix_is_under_two_thousand_tokens() -> None:
@@ -104,10 +107,10 @@ def test_very_many_tables_are_listed_by_name() -> None:
 @pytest.mark.parametrize(
     ("budget", "line"),
     [
-        (BudgetLimits(calls=1), "Budget: 1 call. Your turns count too."),
+        (BudgetLimits(calls=1), "Budget: 1 call. Each of your turns is a call too."),
         (
             BudgetLimits(tokens=100_000, dollars=0.25, wall=90.0),
-            "Budget: 100,000 tokens, $0.25, 90 seconds. Your turns count too.",
+            "Budget: 100,000 tokens, $0.25, 90 seconds. Each of your turns is a call too.",
         ),
         (BudgetLimits(), "Budget: no limit; be economical anyway."),
     ],

@@ -48,7 +48,7 @@ def test_a_long_cell_is_cut_in_the_middle() -> None:
     result = table([("a" * 3000 + "z" * 3000,)], "text")
     head, note = render.outcome(result).rsplit("\n", 1)
     assert head == f"text VARCHAR\n{'a' * 3000} …[6,000 characters]… {'z' * 1000}\n1 row"
-    assert note == "cut cells: fewer rows show more of each; substr(text, 4001, 4000) of one row shows 4,000 characters"
+    assert note == "cut: characters 3,001 to 5,000 of 6,000 are hidden; substr(text, 3001, 4000) shows what follows"
 
 
 def test_cells_have_two_hundred_characters_in_a_full_table() -> None:
