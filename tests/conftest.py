@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import hypothesis
 import pytest
+
+# The same cases in every run, whatever the machine's load: the scripts that fuzz look for new ones.
+hypothesis.settings.register_profile(
+    "kleene", deadline=None, derandomize=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("kleene")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
