@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kleene.planner.errors import KleeneError
 from kleene.planner.specs import Carrier
+from kleene.udfs.rounds import RoundCounter
 
 Key = str | tuple[str, ...]
 Ask = Callable[["SiteAnswers", list[Key]], None]
@@ -77,7 +78,23 @@ class Lookups:
     def __init__(self) -> None:
         self._sites: dict[str, SiteAnswers] = {}
         self._stops: dict[str, StopNotes] = {}
+        self._rounds: dict[str, RoundCounter] = {}
         self._demand_lock = threading.Lock()
+
+    def open_rounds(self, counters: Sequence[RoundCounter]) -> None:
+        """Let running statements count rounds; ``close_rounds`` ends it."""
+        self._rounds.update((c.name, c) for c in counters)
+
+    def close_rounds(self, counters: Sequence[RoundCounter]) -> None:
+        for counter in counters:
+            self._rounds.pop(counter.name, None)
+
+    def round(self, name: pa.StringArray, delta: pa.Int64Array) -> pa.Array:
+        """Counts a round of a recursive query and tells whether it may produce rows; one whose statement has ended may not."""
+        counters = map(self._rounds.get, name.to_pylist())
+        return pa.array(
+            [c is not None and c.step(d or 0) for c, d in zip(counters, delta.to_pylist(), strict=True)], pa.bool_()
+        )
 
     def open(self, sites: Sequence[SiteAnswers], stops: Sequence[StopNotes] = ()) -> None:
         self._sites.update((s.name, s) for s in sites)

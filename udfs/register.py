@@ -66,6 +66,7 @@ class Registration:
             raise KleeneError(f"{MAX_ENGINES} engines are attached to this database", hint="close some: k.close()")
         for name, body in (("wave_ready", self._lookups.wave_ready), ("seen", self._lookups.seen)):
             self._create(con, f"kleene_{name}{self.suffix}", body, duckdb.sqltypes.BOOLEAN, volatile=False)
+        self._create(con, f"kleene_round{self.suffix}", self._lookups.round, duckdb.sqltypes.BOOLEAN, volatile=True)
         for carrier, kind in DUCKDB_TYPES.items():
             for name, body, volatile in (
                 ("get", self._lookups.get, False),
