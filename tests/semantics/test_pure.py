@@ -13,7 +13,7 @@ from kleene.planner.errors import KleeneError
 from tests.semantics.queries import Queries, tables
 from tests.semantics.world import World, keyed
 
-SEEDED = 60
+SEEDED = 40
 
 
 @pytest.fixture(scope="module")
