@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=DEFAULT_TURNS,
         help=f"turns before the run ends (default: {DEFAULT_TURNS})",
     )
+    add("--turns", action="store_true", help="show each turn's SQL and rows also where stderr is no terminal")
     add("--check", metavar="CMD", help="a shell command that must succeed before an answer is taken")
 
 
@@ -53,7 +54,7 @@ def execute(inv: Invocation) -> int:
     args, terminal = inv.args, inv.terminal
     task = read_text(args.task, terminal.stdin)
     tally = Tally()
-    turns = Turns(tally, terminal)
+    turns = Turns(tally, terminal, always=args.turns)
     with engine_of(inv, tally=tally, on_event=turns, budget=run_budget(inv)) as engine:
         with shown(tally, terminal):
             done = engine.run(

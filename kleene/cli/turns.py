@@ -1,4 +1,4 @@
-"""A run as it goes: on a terminal each turn's SQL and the head of what came back; the tally gets every event."""
+"""A run as it goes: on a terminal (elsewhere with --turns) each turn's SQL and the head of what came back; the tally gets every event."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ FEEDBACK_LINES = 8
 class Turns:
     """Passes events on to the tally and has each finished turn printed above its line. Errors of a turn are part of its feedback."""
 
-    def __init__(self, tally: Tally, terminal: Terminal):
+    def __init__(self, tally: Tally, terminal: Terminal, *, always: bool = False):
         self.tally = tally
         self.terminal = terminal
+        self.always = always
 
     def __call__(self, event: Event) -> None:
         self.tally(event)
-        if type(event).__name__ == "TurnFinished" and self.terminal.shows_progress:
+        if type(event).__name__ != "TurnFinished":
+            return
+        if self.terminal.shows_progress:
             self.tally.notes.append(turn_text(event))  # type: ignore[arg-type]
+        elif self.always:
+            self.terminal.say(turn_text(event))  # type: ignore[arg-type]
 
 
 def turn_text(event: TurnFinished) -> str:
