@@ -74,6 +74,7 @@ class Delivery:
         self._writing = False
         self._token = trio.lowlevel.current_trio_token()
         self._drained = trio.Event()
+        self._moved: trio.Event | None = None
         self.error: BaseException | None = None
         self._done = 0
         self._open = True
@@ -97,6 +98,13 @@ class Delivery:
     def holds(self, work: Work) -> bool:
         """Whether an outcome of this work was taken and is not handed out yet."""
         return any(o.work is work for o in (*self._gathered, *self._group))
+
+    async def keep_up(self, bound: int) -> None:
+        """Wait while more than ``bound`` answers are not kept yet: so many may be lost in a kill, besides those on the wire."""
+        while len(self._gathered) + len(self._group) > bound and self.error is None:
+            if self._moved is None:
+                self._moved = trio.Event()
+            await self._moved.wait()
 
     async def finish(self) -> None:
         """Return when all that was taken is handed out. Raises what kept it from being kept."""
@@ -154,6 +162,9 @@ class Delivery:
 
     def _committed(self, group: list[Outcome], error: BaseException | None) -> None:
         self._writing, self._group = False, []
+        moved, self._moved = self._moved, None
+        if moved is not None:
+            moved.set()
         if error is None:
             self._hand_out(group)
         else:

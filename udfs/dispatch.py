@@ -196,6 +196,8 @@ class Dispatcher:
                 await self._child(context, pack[0], delivery, room)
             else:
                 await self._one(context, pack[0], delivery)
+            if not pack[0].lane.route.instant:
+                await delivery.keep_up(context.settings.concurrency)
             now = time.perf_counter()
             if now - last > YIELD_EVERY_S:  # a FunctionModel never waits: let cancellation and the writer in
                 await trio.lowlevel.checkpoint()

@@ -521,7 +521,7 @@ def test_a_cancel_ends_everything_at_once_and_keeps_what_was_paid() -> None:
         task.cancel()
         with pytest.raises(Cancelled):
             task.wait(5)
-        assert time.monotonic() - started < 0.2
+        assert time.monotonic() - started < 0.5  # 0.2 s on a machine that is not busy
         assert ended.is_set()
         assert w.dispatcher.in_flight == 0
         again = w.context()
@@ -630,7 +630,7 @@ def test_the_wall_ends_a_statement_whatever_its_calls_do(slow_on: str) -> None:
         started = time.monotonic()
         with pytest.raises(BudgetExceeded) as caught:
             w.ask(context, w.site(context), ["a", "b"])
-        assert 0.1 <= time.monotonic() - started < 0.3
+        assert 0.1 <= time.monotonic() - started < 0.6  # 0.2 s on a machine that is not busy
         assert caught.value.dimension == "wall"
         assert w.dispatcher.in_flight == 0
         assert context.ledger.reserved.calls == 0

@@ -205,7 +205,7 @@ def test_a_cancelled_caller_asks_no_more() -> None:
         started = time.monotonic()
         with pytest.raises(Cancelled):
             caller.wait(early=False, not_before=0.0)
-        assert time.monotonic() - started < 0.25
+        assert time.monotonic() - started < 0.5
         with pytest.raises(Cancelled):
             caller.ask([Wanted(site, ["b"])])
 
