@@ -24,7 +24,7 @@ from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import KleeneError, PlanError, did_you_mean
 from kleene.planner.plan import plan as plan_statement
 from kleene.planner.specs import BudgetLimits, Usage, Volatility
-from kleene.planner.statements import Statement, number_placeholders, parse
+from kleene.planner.statements import Statement, fill_parameters, number_placeholders, parse
 from kleene.problems import from_duckdb, is_users_mistake
 from kleene.result import Result
 from kleene.runner import Running, Surroundings
@@ -109,6 +109,7 @@ class Engine:
         self._lock = threading.RLock()
         self._running: Running | None = None
         self._closed = False
+        self._prepared: dict[str, exp.Expr] = {}
         self._asking: Task[Any] | None = None
         self._sessions: list[Cancellable] = []
         self._lookups = Lookups()
@@ -185,7 +186,27 @@ class Engine:
             return self._final(statement, tree, params, frame)
         if isinstance(tree, nodes.CallTool | nodes.Calibrate):
             return self._not_yet(statement, tree, params, frame)
+        if isinstance(tree, nodes.Prepare | nodes.Execute):
+            return self._prepared_statement(statement, tree, params, frame)
         return self._query(statement, tree, params, frame)
+
+    def _prepared_statement(
+        self, statement: Statement, tree: nodes.Prepare | nodes.Execute, params: Params, frame: FrameType | None
+    ) -> Result:
+        """PREPARE keeps a statement with calls here, and EXECUTE plans it anew: a plan that DuckDB prepared would hold answers that were
+        missing then. Statements without calls are DuckDB's own."""
+        name = tree.this.name.lower()
+        if isinstance(tree, nodes.Prepare):
+            self._prepared.pop(name, None)
+            if self._plan(with_tree(statement, tree.expression), tree.expression, params) is None:
+                return self._pure(statement, statement.text, params, frame)
+            self._prepared[name] = tree.expression
+            return message(f"prepared {tree.this.name}")
+        inner = self._prepared.get(name)
+        if inner is None:
+            return self._pure(statement, statement.text, params, frame)
+        filled = fill_parameters(inner, tree.expressions, statement)
+        return self._query(with_tree(statement, filled), filled, params, frame)
 
     def _query(self, statement: Statement, tree: exp.Expr, params: Params, frame: FrameType | None) -> Result:
         plan = self._plan(statement, tree, params)
@@ -194,7 +215,7 @@ class Engine:
                 return self._pure(statement, statement.text, params, frame)
             return self._pure(statement, self._printed(tree), params, frame)
         with self._tables(tree, frame), self._run_as(statement, plan) as running:
-            if not plan.sites:
+            if not plan.sites and not plan.rounds:
                 return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query")
             return self.connection.in_worker(
                 lambda: running.planned(cheapest(running, plan, params), params), running.cancel

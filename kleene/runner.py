@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable
@@ -18,10 +19,18 @@ from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneE
 from kleene.planner.specs import BudgetLimits, Volatility
 from kleene.result import Result
 from kleene.udfs.asking import Caller
-from kleene.udfs.events import BudgetStopped, RunOfStatement, StatementFinished, StatementPlanned, StatementStarted
+from kleene.udfs.events import (
+    BudgetStopped,
+    RoundFinished,
+    RunOfStatement,
+    StatementFinished,
+    StatementPlanned,
+    StatementStarted,
+)
 from kleene.udfs.fixpoint import Loop, RunReport, Shifting
 from kleene.udfs.fixpoint import run as run_to_fixpoint
 from kleene.udfs.lookups import Key, Lookups, SiteAnswers
+from kleene.udfs.rounds import RoundCounter
 from kleene.udfs.runtime import Task, alarm, wall_error
 from kleene.udfs.statement import Ask, CallSite, StatementContext
 from kleene.udfs.stops import Stop, stop_of
@@ -65,6 +74,7 @@ class Running:
         self._task: Task[None] | None = None
         self._caller = Caller(around.services.runtime, around.services.dispatcher, self.context, self._check_unknown)
         self._executing = False
+        self._rounds: list[RoundCounter] = []
         self._demanded = 0
         self._started = time.time()
 
@@ -111,6 +121,7 @@ class Running:
             plan = plan.on_demand("a write in a transaction")
         call_sites = self._open_sites(plan)
         stops = self._open_stops(plan)
+        self._rounds = self._open_rounds(plan)
         text = emit(plan, str(self.number), suffix=around.suffix)
         around.services.events.emit(
             StatementPlanned(
@@ -146,6 +157,7 @@ class Running:
         finally:
             self._caller.close()
             around.lookups.close([c.answers for c in call_sites], stops)
+            around.lookups.close_rounds(self._rounds)
 
     def _open_sites(self, plan: CallPlan) -> list[CallSite]:
         sites = []
@@ -166,9 +178,47 @@ class Running:
         self.around.lookups.open([], stops)
         return stops
 
+    def _open_rounds(self, plan: CallPlan) -> list[RoundCounter]:
+        def report(cte: str, number: int, delta: int, total: int) -> None:
+            self.around.services.events.emit(
+                RoundFinished(
+                    at=time.time(),
+                    statement=self.statement_id,
+                    cte=cte,
+                    round=number,
+                    delta_rows=delta,
+                    total_rows=total,
+                )
+            )
+
+        counters = [
+            RoundCounter(
+                name=f"{self.number}:r{spec.number}",
+                cte=spec.cte,
+                cap=self.around.settings.recursion_limit,
+                rounds=spec.rounds,
+                check=self._check_round,
+                report=functools.partial(report, spec.cte),
+                failed=self._round_failed,
+            )
+            for spec in plan.rounds
+        ]
+        self.around.lookups.open_rounds(counters)
+        return counters
+
+    def _check_round(self) -> None:
+        if self._cancelled.is_set():
+            raise Cancelled("cancelled")
+        self.context.ledger.check_wall()
+
+    def _round_failed(self, error: KleeneError) -> None:
+        self.failure = error
+
     def _execute(self, text: str, params: Params, *, query: bool, transaction: bool) -> Fetched:
         """One run. In autocommit a write runs in a transaction that is committed only when nothing was missing."""
         connection = self.around.connection
+        for counter in self._rounds:
+            counter.begin_run()
         if not transaction:
             return self._guarded(lambda: connection.fetch(text, params, query=query))
         connection.begin()

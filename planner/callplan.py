@@ -49,6 +49,15 @@ class StopSpec:
 
 
 @attrs.frozen
+class RoundSpec:
+    """A recursive CTE whose rounds are counted. ``rounds`` is MAXRECURSION's number, None where it is not given."""
+
+    number: int
+    cte: str
+    rounds: int | None = None
+
+
+@attrs.frozen
 class CallPlan:
     """``tree`` holds ``Call`` nodes that refer to ``sites`` by number. ``kind``: query, write (the loop runs around it), or other.
 
@@ -64,6 +73,7 @@ class CallPlan:
     rules: tuple[str, ...] = ()
     stops: tuple[StopSpec, ...] = ()
     alternatives: tuple[CallPlan, ...] = ()
+    rounds: tuple[RoundSpec, ...] = ()
 
     def site(self, number: int) -> Site:
         return self.sites[number - 1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, Ready, Seen, calls_in, carrier_type
+from kleene.planner.calls import Call, Ready, Round, Seen, calls_in, carrier_type
 from kleene.planner.dialect import CallSQL
 from kleene.planner.specs import Volatility
 
@@ -18,6 +18,9 @@ def emit(plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = Fal
     root = exp.Tuple(expressions=[plan.tree.copy()])
     for node in list(calls_in(root)):
         node.replace(_function(node, plan.site(node.site), statement, suffix, dry=dry))
+    for node in list(root.find_all(Round)):
+        tag = exp.Literal.string(f"{statement}:r{node.args['this']}")
+        node.replace(exp.Anonymous(this=f"kleene_round{suffix}", expressions=[tag, node.expression]))
     for seen in list(root.find_all(Seen)):
         if not plan.stops:  # a plan that went on demand
             seen.replace(exp.Paren(this=seen.expression))

@@ -8,6 +8,7 @@ from kleene.planner.callplan import CallPlan, PlanContext, Relations
 from kleene.planner.catalog import Catalog
 from kleene.planner.resolve import resolve
 from kleene.planner.rules import apply
+from kleene.planner.rules.rounds import rounds
 from kleene.planner.settings import Settings
 from kleene.planner.statements import Statement
 from kleene.planner.waiting import waits
@@ -31,6 +32,7 @@ def _plan(statement: Statement, catalog: Catalog, settings: Settings, relations:
     resolved = resolve(statement, catalog, settings)
     if resolved is None:
         return None
-    made = apply(resolved, PlanContext(settings, relations))
+    context = PlanContext(settings, relations)
+    made = rounds(apply(resolved, context), context)
     below = waits(made.tree) if len(made.sites) > 1 else {}
     return attrs.evolve(made, sites=tuple(attrs.evolve(s, waits=below.get(s.number, s.waits)) for s in made.sites))

@@ -16,7 +16,7 @@ from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import PlanError, did_you_mean
 from kleene.planner.settings import EFFORTS, Settings
 from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec, Span, Volatility
-from kleene.planner.statements import Statement, span_of
+from kleene.planner.statements import Statement, max_recursion, span_of
 from kleene.planner.volatile import has_effect, is_suspicious, is_volatile
 
 MAX_EXPANSIONS = 64
@@ -30,7 +30,8 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
     Raises ``PlanError`` for a wrong number or kind of arguments, an unknown option, or a call where none can be.
     """
     assert statement.tree is not None
-    if not _mentions_function(statement.tree, catalog):
+    bounded = any(max_recursion(c) is not None for c in statement.tree.find_all(exp.CTE))
+    if not bounded and not _mentions_function(statement.tree, catalog):
         return None
     tree = _inline_sql_functions(statement.tree.copy(), catalog, statement)
     fired: tuple[str, ...] = ()
@@ -40,7 +41,7 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
     resolver = _Resolver(statement, catalog, settings)
     tree = resolver.run(tree)
     if not resolver.sites:
-        return None if tree == statement.tree else CallPlan(tree, (), kind=_kind(tree))
+        return None if tree == statement.tree and not bounded else CallPlan(tree, (), kind=_kind(tree))
     _refuse_where_no_call_can_be(tree, statement, resolver.sites[0].span)
     plan = CallPlan(
         tree,

@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from kleene.planner import nodes
 from kleene.planner.dialect import CallSQL
-from kleene.planner.errors import ParseError, did_you_mean
+from kleene.planner.errors import ParseError, PlanError, did_you_mean
 from kleene.planner.grammar import BUDGET_WORDS, FORMS, OwnGrammar, readable_reason
 from kleene.planner.settings import EFFORTS
 from kleene.planner.specs import AgentSpec, AnswerType, BudgetLimits, FunctionSpec, Param, Span, Template, Volatility
@@ -180,6 +180,31 @@ def number_placeholders(tree: exp.Expr) -> int:
     for number, placeholder in enumerate(bare, start=1):
         placeholder.set("this", str(number))
     return len(bare)
+
+
+def fill_parameters(tree: exp.Expr, arguments: list[exp.Expr], statement: Statement) -> exp.Expr:
+    """The tree of a prepared statement with the arguments of its EXECUTE in place of its parameters. Raises ``PlanError`` where one is
+    missing or left over."""
+    filled = exp.Tuple(expressions=[tree.copy()])
+    number_placeholders(filled)
+    given: dict[str, exp.Expr] = {}
+    for position, argument in enumerate(arguments, start=1):
+        named = isinstance(argument, exp.PropertyEQ)
+        given[argument.this.name.lower() if named else str(position)] = argument.expression if named else argument
+    used = set()
+    for placeholder in list(filled.find_all(exp.Placeholder)):
+        name = str(placeholder.this).lower()
+        if name not in given:
+            raise PlanError(f"EXECUTE gives no value for ${name}", span=statement.span, source=statement.source)
+        used.add(name)
+        placeholder.replace(given[name].copy())
+    if left := sorted(given.keys() - used):
+        raise PlanError(
+            f"the prepared statement has no parameter ${left[0]}", span=statement.span, source=statement.source
+        )
+    result = filled.expressions[0]
+    result.pop()
+    return result
 
 
 def setting_value(node: nodes.SetKey) -> str | None:

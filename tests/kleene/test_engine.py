@@ -760,3 +760,41 @@ def test_the_store_that_another_process_holds(tmp_path, db):
     finally:
         holder.kill()
         holder.communicate()
+
+
+# -- recursion and prepared statements -----------------------------------------------------------------------------------------------------------
+
+
+def test_maxrecursion_ends_a_recursion_after_so_many_rounds(db):
+    sql = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) MAXRECURSION 3 SELECT n FROM r"
+    with engine(con=db) as (k, _):
+        assert k.sql(sql).fetchall() == [(1,), (2,), (3,), (4,)]
+        k.sql("SET recursion_limit = 5")
+        with pytest.raises(kleene.PlanError) as caught:
+            k.sql("WITH RECURSIVE r(n) AS (SELECT llm('a') UNION ALL SELECT n FROM r) SELECT n FROM r")
+        assert caught.value.message == "r was not done after 5 rounds: round 6 would start from 1 rows, 6 so far"
+        assert k.sql("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("union", ["UNION", "UNION ALL"])
+def test_a_recursive_search_asks_each_new_node_once(db, union):
+    model = CountingModel(lambda p: str((int(p.split()[1]) * 2) % 7))
+    sql = f"WITH RECURSIVE r(n, d) AS (SELECT 1, 0 {union} SELECT llm('next ' || n)::INT, d + 1 FROM r WHERE d < 5) SELECT n FROM r ORDER BY d"
+    with engine(model, con=db) as (k, _):
+        assert [n for (n,) in k.sql(sql)] == [1, 2, 4, 1, 2, 4]
+        assert dict(model.asked) == {"next 1": 1, "next 2": 1, "next 4": 1}
+        rounds = k.sql("SELECT cte, round, delta_rows FROM trace_rounds ORDER BY round").fetchall()
+        assert rounds[:2] == [("r", 1, 1), ("r", 2, 1)] and len(rounds) >= 5
+
+
+def test_a_prepared_statement_is_planned_at_each_execute(db):
+    with engine(CountingModel(lambda p: p.upper()), con=db) as (k, model):
+        assert k.sql("PREPARE p AS SELECT llm('const') || ?, llm($1)".replace("$1", "?")).message == "prepared p"
+        assert model.take() == 0
+        assert k.sql("EXECUTE p('x', 'y')").fetchall() == [("CONSTx", "Y")]
+        assert k.sql("EXECUTE p('z', 'y')").fetchall() == [("CONSTz", "Y")]
+        assert model.take() == 2
+        with pytest.raises(kleene.PlanError, match="gives no value for"):
+            k.sql("EXECUTE p('x')")
+        k.sql("PREPARE q AS SELECT 1 + ?")
+        assert k.sql("EXECUTE q(2)").fetchall() == [(3,)]
