@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -223,3 +225,10 @@ def test_every_module_postpones_annotations() -> None:
         and not any(f.module == module and f.name == "__future__" for f in IMPORTS)
     ]
     assert wrong == []
+
+
+def test_the_reference_page_is_current() -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/gen_callsql_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
