@@ -34,9 +34,16 @@ class Macro:
 def macros(catalog: Catalog, suffix: str) -> Iterator[Macro]:
     """A macro for every function that a plain connection can have."""
     for spec in catalog.functions.values():
-        if spec.body not in ("builtin", "prompt"):
-            continue
-        yield _macro(spec, suffix)
+        if spec.body == "pure":
+            yield _pure(spec)
+        elif spec.body in ("builtin", "prompt"):
+            yield _macro(spec, suffix)
+
+
+def _pure(spec: FunctionSpec) -> Macro:
+    names = ", ".join(p.name for p in spec.params)
+    values = ", ".join(f"CAST({p.name} AS {p.type})" for p in spec.params)
+    return Macro(spec.name, f"{spec.name}({names}) AS {spec.text}({values})")
 
 
 def _macro(spec: FunctionSpec, suffix: str) -> Macro:
@@ -78,12 +85,14 @@ def _typed(call: str, answer: AnswerType) -> str:
 
 def create(con: duckdb.DuckDBPyConnection, catalog: Catalog, suffix: str) -> tuple[list[str], list[str]]:
     """Create the macros on a connection; the names made, and the names left alone because the user has an object of that name."""
+    pure = [_pure(s).sql.partition(" AS ")[2] for s in catalog.functions.values() if s.body == "pure"]
     taken = {
         str(r[0])
         for r in con.execute(
             "SELECT lower(function_name) FROM duckdb_functions() WHERE function_type IN ('macro', 'table_macro') AND NOT internal "
-            "AND NOT (database_name = 'temp' AND macro_definition LIKE '%kleene_call_%') "
-            "UNION ALL SELECT lower(table_name) FROM duckdb_tables() UNION ALL SELECT lower(view_name) FROM duckdb_views()"
+            "AND NOT (database_name = 'temp' AND (macro_definition LIKE '%kleene_call_%' OR list_contains($1, macro_definition))) "
+            "UNION ALL SELECT lower(table_name) FROM duckdb_tables() UNION ALL SELECT lower(view_name) FROM duckdb_views()",
+            [pure],
         ).fetchall()
     }
     made, left = [], []
@@ -130,5 +139,5 @@ def plain_spec(spec: FunctionSpec, arguments: tuple[str, ...], settings: Setting
         temperature=settings.temperature,
         seed=settings.seed,
         batch=spec.batch if spec.batch != 1 else settings.batch,
-    )
+    ).as_asked()
     return call, tuple(values)

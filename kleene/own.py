@@ -95,7 +95,7 @@ def _show(what: str, state: State, ledger: Ledger) -> Result:
             (
                 s.name,
                 s.signature(),
-                "built in" if s.body == "builtin" else s.body,
+                "built in" if s.body in ("builtin", "pure") else s.body,
                 s.model,
                 s.volatility.value,
                 s.description,

@@ -64,10 +64,27 @@ BUILTINS: tuple[FunctionSpec, ...] = (
         table=(Param("item", "VARCHAR"),),
         description="a table function for FROM and LATERAL: at most n items, one row each",
     ),
+    FunctionSpec(
+        "embed",
+        (Param("text", "VARCHAR"), _OPTIONS[0]),
+        AnswerType("embedding", "FLOAT[]"),
+        template=IDENTITY,
+        model="embed",
+        required=1,
+        description="the text's vector by an embeddings model (alias embed)",
+    ),
+    FunctionSpec(
+        "similarity",
+        (Param("a", "FLOAT[]"), Param("b", "FLOAT[]")),
+        AnswerType("typed", "FLOAT"),
+        body="pure",
+        text="list_cosine_similarity",
+        description="how alike two vectors of one length are: the cosine, from -1 to 1; no call",
+    ),
 )
 
 
-BUILT_IN = ("builtin", "session")
+BUILT_IN = ("builtin", "session", "pure")
 
 
 @attrs.frozen

@@ -33,7 +33,7 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
     bounded = any(max_recursion(c) is not None for c in statement.tree.find_all(exp.CTE))
     if not bounded and not _mentions_function(statement.tree, catalog):
         return None
-    tree = _inline_sql_functions(statement.tree.copy(), catalog, statement)
+    tree = _inline_pure(_inline_sql_functions(statement.tree.copy(), catalog, statement), catalog, statement)
     fired: tuple[str, ...] = ()
     if declared := declarations.declared_calls(tree, catalog):
         _name_outputs(declared)
@@ -95,6 +95,24 @@ def _inline_sql_functions(tree: exp.Expr, catalog: Catalog, statement: Statement
 
 def _is_sql(spec: FunctionSpec | None) -> bool:
     return spec is not None and spec.body == "sql"
+
+
+def _inline_pure(tree: exp.Expr, catalog: Catalog, statement: Statement) -> exp.Expr:
+    """Replace what DuckDB does by itself under another name (``similarity``) by DuckDB's function, its arguments as they were declared."""
+    root = exp.Tuple(expressions=[tree])
+    for node in reversed(list(tree.find_all(exp.Anonymous, bfs=False))):
+        spec = catalog.function(str(node.this))
+        if spec is None or spec.body != "pure":
+            continue
+        given = _arguments(node, spec, statement)
+        arguments = [
+            exp.Cast(this=given[p.name].copy(), to=exp.DataType.build(p.type, dialect=CallSQL)) for p in spec.params
+        ]
+        _name_outputs([node])
+        node.replace(exp.Anonymous(this=spec.text, expressions=arguments))
+    result = root.expressions[0]
+    result.pop()
+    return result  # type: ignore[no-any-return]
 
 
 def _substitute(body: exp.Expr, spec: FunctionSpec, arguments: dict[str, exp.Expr]) -> exp.Expr:
@@ -261,7 +279,7 @@ class _Resolver:
                 temperature=self.settings.temperature,
                 seed=self.settings.seed,
                 batch=spec.batch if spec.batch != 1 else self.settings.batch,
-            ),
+            ).as_asked(),
             values,
         )
 

@@ -48,7 +48,8 @@ class AnswerType:
     """How a reply is read, and the DuckDB type it becomes.
 
     ``kind``: ``text`` (the reply as it is), ``bool``, ``bigint``, ``double``, ``score`` (a DOUBLE in [0, 1]), ``json`` (validated against
-    ``schema``), ``typed`` (any other DuckDB type ``sql``, read through ``schema``), ``list`` (a JSON array of at most n strings: expand).
+    ``schema``), ``typed`` (any other DuckDB type ``sql``, read through ``schema``), ``list`` (a JSON array of at most n strings: expand),
+    ``embedding`` (a JSON array of numbers, from an embeddings model instead of a chat model).
     ``schema`` is JSON text or None. ``sql`` is the DuckDB type of the whole call expression.
     """
 
@@ -93,7 +94,7 @@ class FunctionSpec:
     """A function that makes calls, or a prompt- or SQL-defined function of the user.
 
     ``body``: ``builtin``, ``prompt`` (``template``), ``sql`` (``text`` is the SELECT), ``shell`` (``text`` is the command), ``session``
-    (answered by a child session, or by the session itself).
+    (answered by a child session, or by the session itself), ``pure`` (``text`` names the DuckDB function that it is; no call).
     ``table`` holds the columns of a table-valued function, else None. ``required`` is how many leading params must be given.
     """
 
@@ -179,6 +180,12 @@ class CallSpec:
             self.system,
         ]
         return hashlib.sha256(json.dumps(body, ensure_ascii=True).encode()).hexdigest()
+
+    def as_asked(self) -> CallSpec:
+        """Without what no model is told: an embedding has no options and no tokens of its own."""
+        if self.answer.kind != "embedding":
+            return self
+        return attrs.evolve(self, effort=None, max_tokens=0, temperature=None, seed=None, batch=1)
 
 
 DIMENSIONS = ("calls", "tokens", "dollars", "depth", "wall")

@@ -447,14 +447,17 @@ def response_events(ask: Ask, say: Say) -> list[tuple[str, Any]]:
 
 
 def embeddings(ask: Ask, say: Say) -> dict[str, Any]:
+    """What the rule says is a vector as JSON; any other text stands for vectors made of each input's length."""
+    said = json.loads(say.text) if say.text.startswith("[") else None
     given = ask.body["input"]
     texts = [given] if isinstance(given, str) else given
-    data = [{"object": "embedding", "index": i, "embedding": [float(len(t)), 1.0, 0.0]} for i, t in enumerate(texts)]
+    vectors = [[float(len(t)), 1.0, 0.0] if said is None else said for t in texts]
+    data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(vectors)]
     return {
         "object": "list",
         "model": ask.body["model"],
         "data": data,
-        "usage": {"prompt_tokens": 10, "total_tokens": 10},
+        "usage": {"prompt_tokens": (say.usage or (0, 0))[0], "total_tokens": (say.usage or (0, 0))[0]},
     }
 
 

@@ -45,7 +45,7 @@ def schema_for(answer: AnswerType, items: int | None = None) -> str | None:
 
     ``items`` bounds a ``list``. Raises ``PlanError`` on a schema or type that cannot be read.
     """
-    if answer.kind == "text":
+    if answer.kind in ("text", "embedding"):
         return None
     if answer.kind in _SCHEMAS:
         return _SCHEMAS[answer.kind]
@@ -94,6 +94,11 @@ class AnswerReader:
         schema = schema_for(answer, items)
         return cls(answer, items, schema, instruction_of(schema), _converter(answer, items))
 
+    @property
+    def repairs(self) -> bool:
+        """Whether who answers can be told what was wrong: an embeddings model cannot."""
+        return self.answer.kind != "embedding"
+
     def read(self, reply: Reply) -> Answered | Unknown:
         """A refusal is refused whatever it says, no text is empty, a cut reply counts only where it is a complete JSON value."""
         return _read(self._convert, reply)
@@ -140,6 +145,7 @@ def list_schema(items: int | None) -> dict[str, Any]:
 
 
 ANY_JSON = "{}"
+LARGEST_FLOAT = 3.4e38
 _SCHEMAS = {
     kind: dump_schema(closed({"answer": schema}))
     for kind, schema in {
@@ -344,6 +350,19 @@ def _array(body: str, cut: bool) -> list[str] | Unknown:
     return [v.text if isinstance(v, Number) else v for v in inner if isinstance(v, str | Number)]
 
 
+def _embedding(text: str, cut: bool) -> Answered | Unknown:
+    """Accepts a JSON array of one or more numbers that a FLOAT holds."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, list) or not value:
+        return Unknown("unreadable", f"the reply is {_cut(text)}, not a list of numbers")
+    if not all(type(v) in (int, float) and abs(v) <= LARGEST_FLOAT for v in value):
+        return Unknown("schema", f"the reply is {_cut(text)}, not a list of numbers that a FLOAT holds")
+    return Answered(text)
+
+
 def _lines(body: str, cut: bool) -> list[str] | Unknown:
     if cut:
         return Unknown("truncated", _CUT)
@@ -354,4 +373,4 @@ def _lines(body: str, cut: bool) -> list[str] | Unknown:
     return [m[1] for m in marked] if marked else lines
 
 
-_PLAIN: dict[str, Convert] = {"text": _text, "bool": _bool, "double": _double, "score": _score}
+_PLAIN: dict[str, Convert] = {"text": _text, "bool": _bool, "double": _double, "score": _score, "embedding": _embedding}

@@ -363,7 +363,7 @@ class Dispatcher:
         request = lane.request(prompt)
         reply = await self._sender.send(request, context.ledger, sent, context.statement)
         answer = lane.reader.read(reply)
-        if type(answer) is Unknown and answer.kind in REPAIRED:
+        if type(answer) is Unknown and answer.kind in REPAIRED and lane.reader.repairs:
             # Out of budget: the first reply stands as unknown, for a repair is worth less than the statement.
             with contextlib.suppress(BudgetExceeded):
                 asked_again = repair(request, lane.reader, reply, answer)

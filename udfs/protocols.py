@@ -44,6 +44,7 @@ class Request:
     options: Options = Options()
     model: str = ""
     path: str | None = None
+    wants: str = "text"  # or embedding: the reply's text is then a JSON array of numbers
 
     @property
     def prompt(self) -> str:

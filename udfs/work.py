@@ -75,6 +75,7 @@ class Lane:
             self.reader.schema,
             self.options,
             self.route.model,
+            wants="embedding" if self.spec.answer.kind == "embedding" else "text",
         )
 
     def price(self, characters: int, items: int = 1) -> Estimate:

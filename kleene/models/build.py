@@ -15,12 +15,13 @@ from kleene.models.prices import load_prices
 from kleene.models.provider import Handler, Provider
 from kleene.models.replay import Recorder, Replay
 from kleene.models.responses import Responses
-from kleene.models.router import Alias, Router, Source, sources_of
+from kleene.models.router import EMBED, Alias, Router, Source, sources_of
 from kleene.planner.errors import ConfigError, did_you_mean
 
 Models: TypeAlias = "str | Provider | Mapping[str, Source | Sequence[Source]] | None"
 PROVIDERS = ("anthropic", "openai", "responses")
 DEFAULT_OPENAI_MODEL = "gpt-5.4-mini"
+DEFAULT_EMBEDDING_MODEL = "text-embedding-3-small"
 _BOTH = "openai_compat"
 
 
@@ -52,6 +53,13 @@ def build_handler(
 
 def aliases_of(models: Models, config: Config) -> dict[str, Alias]:
     """Every alias that is defined: the configuration's, the user's over them. Raises ``ConfigError``."""
+    found = _aliases_of(models, config)
+    if EMBED not in found and (embedder := _embedder(found, config)) is not None:
+        found[EMBED] = Alias((embedder,))
+    return found
+
+
+def _aliases_of(models: Models, config: Config) -> dict[str, Alias]:
     configured = {name: Alias(alias.candidates, alias.options) for name, alias in config.aliases.items()}
     if models is None:
         return {**_defaults(config), **configured}
@@ -109,6 +117,31 @@ def _defaults(config: Config) -> dict[str, Alias]:
         if access.configured:
             return dict.fromkeys(STANDARD_ALIASES, Alias((f"{provider}:{access.model or DEFAULT_OPENAI_MODEL}",)))
     return {}
+
+
+def _embedder(aliases: Mapping[str, Alias], config: Config) -> Source | None:
+    """Who makes vectors where no alias says so: the worker's own endpoint if it can, else OpenAI's where there is a key; None: nobody.
+
+    OpenAI has models of their own for it; any other server of the openai wire is asked with the model it is configured with.
+    """
+    for name in ("worker", "root", *aliases):
+        if name in aliases:
+            source = aliases[name].sources[0]
+            if not isinstance(source, str):
+                at_home = getattr(source, "endpoint", "") == OPENAI_URL
+                return source if source.capabilities.embeddings and not at_home else _openai_embedder(config)
+            if source.partition(":")[0].strip() == "local":
+                return source
+            own_server = config.openai.base_url not in (None, OPENAI_URL)
+            if source.partition(":")[0].strip() in ("openai", _BOTH) and own_server:
+                return source
+            break
+    return _openai_embedder(config)
+
+
+def _openai_embedder(config: Config) -> Source | None:
+    own_server = config.openai.base_url not in (None, OPENAI_URL)
+    return f"openai:{DEFAULT_EMBEDDING_MODEL}" if config.openai.api_key and not own_server else None
 
 
 def _source(value: Any) -> Source:

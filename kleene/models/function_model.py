@@ -15,7 +15,7 @@ import attrs
 import outcome
 import trio
 
-from kleene.models.provider import Capabilities, OnText
+from kleene.models.provider import Capabilities, OnText, vector_text
 from kleene.planner.errors import number
 from kleene.planner.specs import Price
 from kleene.udfs.protocols import ProviderError, Reply, Request
@@ -28,6 +28,8 @@ class FunctionModel:
     A sync function runs in the thread of the calls: nothing else moves while it runs, and nothing is quicker. With ``threads=True`` it runs
     in worker threads, at most 64 at a time, and a cancel leaves it behind. A coroutine function runs on trio when its code names trio, else on
     an asyncio loop in a thread of its own; ``on_asyncio`` decides otherwise.
+
+    For ``embed`` (``request.wants`` is ``"embedding"``) it returns a list of numbers.
 
     Token counts that a reply does not have are characters / 4. Without a price the model is free. What ``fn`` raises ends the call
     (``ProviderError`` as it is, anything else as kind ``other``, not to be retried).
@@ -61,7 +63,7 @@ class FunctionModel:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(context_window=self.context_window, json_schema=True)
+        return Capabilities(context_window=self.context_window, json_schema=True, embeddings=True)
 
     async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Call the function once. A sync function is no checkpoint: the caller yields between calls."""
@@ -85,6 +87,8 @@ class FunctionModel:
             await trio.to_thread.run_sync(loop.stop)
 
     def _reply(self, request: Request, found: Any) -> Reply:
+        if request.wants == "embedding" and not isinstance(found, str | Reply):
+            return Reply(self._vector(found), _asked(request), 0)
         if type(found) is str:
             return Reply(found, _asked(request), (len(found) + 3) // 4)
         if isinstance(found, Reply):
@@ -100,6 +104,17 @@ class FunctionModel:
             f"{self.name} returned {type(found).__name__}, not text",
             hint="return a str or a kleene.Reply(text)",
         )
+
+    def _vector(self, found: Any) -> str:
+        """A list, a tuple or an array of numbers as text."""
+        try:
+            return vector_text(float(v) for v in found)
+        except (TypeError, ValueError):
+            raise ProviderError(
+                "malformed",
+                f"{self.name} returned {type(found).__name__}, not a list of numbers",
+                hint='request.wants is "embedding": return a list of numbers',
+            ) from None
 
     async def _in_time(self, request: Request, found: Awaitable[Any]) -> Any:
         timeout = request.options.timeout

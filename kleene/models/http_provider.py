@@ -11,7 +11,7 @@ import attrs
 from kleene.models.degrade import Degrade
 from kleene.models.failures import from_body, malformed
 from kleene.models.http import Endpoint, HttpReply, json_of, public_url
-from kleene.models.provider import Capabilities, OnText
+from kleene.models.provider import EMBED_HINT, Capabilities, OnText
 from kleene.models.sse import SseEvent, SseParser
 from kleene.planner.specs import Price
 from kleene.udfs.jsontext import clean
@@ -85,6 +85,8 @@ class HttpProvider:
 
     async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Send one request on trio; no retry. With ``on_text`` the reply is streamed. Raises ``ProviderError``; cancellation closes the connection."""
+        if request.wants == "embedding":
+            return await self.embed(request)
         body = {**self.body(request), **self.extra}
         try:
             if on_text is None:
@@ -93,6 +95,10 @@ class HttpProvider:
             return await self._streamed(request, body, on_text)
         except ProviderError as error:
             raise self._learned(request, error) from None
+
+    async def embed(self, request: Request) -> Reply:
+        """One text's vector. Raises ``ProviderError`` where the wire has none."""
+        raise no_embeddings(self.name, self.model)
 
     async def aclose(self) -> None:
         """Close the connections of the running trio loop."""
@@ -195,6 +201,10 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def no_embeddings(name: str, model: str) -> ProviderError:
+    return ProviderError("not_found", f"{name} ({model}) makes no embeddings", sent=False, hint=EMBED_HINT)
 
 
 def with_line(messages: tuple[Message, ...], line: str) -> tuple[Message, ...]:

@@ -50,8 +50,9 @@ class Local:
         self.context = context
         self.parallel = parallel
         self._lock = threading.Lock()
-        self._server: Any = None
+        self._servers: list[Any] = []
         self._chat: _LocalChat | None = None
+        self._embedder: _LocalChat | None = None
 
     @property
     def context_window(self) -> int | None:
@@ -66,35 +67,51 @@ class Local:
 
     async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Send one request on trio, loading the model if it is not loaded. Raises ``ProviderError``."""
-        chat = self._chat
-        if chat is None:
-            chat = await trio.to_thread.run_sync(self._started)
+        if request.wants == "embedding":
+            chat = self._embedder or await trio.to_thread.run_sync(self._started_embedder)
+        else:
+            chat = self._chat or await trio.to_thread.run_sync(self._started)
         return await chat.send(request, on_text)
 
     async def aclose(self) -> None:
         """Close the connections and unload the model. It is loaded again when it is asked again."""
-        if self._chat is not None:
-            await self._chat.aclose()
+        for chat in (self._chat, self._embedder):
+            if chat is not None:
+                await chat.aclose()
         await trio.to_thread.run_sync(self.close)
 
     def close(self) -> None:
         """Unload the model."""
         with self._lock:
-            self._chat, self._server = None, None
+            self._chat = self._embedder = None
+            self._servers.clear()
 
     def _started(self) -> _LocalChat:
-        xllamacpp: Any = importlib.import_module("xllamacpp")
         with self._lock:
-            chat = self._chat
-            if chat is None:
-                params = xllamacpp.CommonParams()
-                params.model.path = str(self.file)
-                params.n_ctx, params.n_parallel = self.context, self.parallel
-                self._server = xllamacpp.Server(params)
-                chat = self._chat = _LocalChat(
-                    self.model, base_url=self._server.listening_address + "/v1", api_key="", connections=self.parallel
-                )
-            return chat
+            if self._chat is None:
+                self._chat = self._serve(embeddings=False)
+            return self._chat
+
+    def _started_embedder(self) -> _LocalChat:
+        """A server of its own: one that pools vectors works out every token of a prompt, which would slow chat down."""
+        with self._lock:
+            if self._embedder is None:
+                self._embedder = self._serve(embeddings=True)
+            return self._embedder
+
+    def _serve(self, *, embeddings: bool) -> _LocalChat:
+        xllamacpp: Any = importlib.import_module("xllamacpp")
+        params = xllamacpp.CommonParams()
+        params.model.path = str(self.file)
+        params.n_ctx, params.n_parallel = self.context, self.parallel
+        if embeddings:
+            params.embedding = True
+            params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
+            params.n_ubatch = params.n_batch  # a text is pooled in one physical batch
+        server = xllamacpp.Server(params)
+        self._servers.append(server)
+        url = server.listening_address + "/v1"
+        return _LocalChat(self.model, base_url=url, api_key="", connections=self.parallel)
 
 
 class _LocalChat(OpenAI):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from kleene.models.failures import Origin
-from kleene.models.http import Endpoint, checked_key, checked_url
+from kleene.models.failures import Origin, from_body
+from kleene.models.http import Endpoint, checked_key, checked_url, json_of
 from kleene.models.http_provider import HttpProvider, cost, count, reported, with_line
-from kleene.models.provider import Capabilities, OnText
+from kleene.models.provider import Capabilities, OnText, vector_text
 from kleene.models.schemas import WireSchema, for_openai
 from kleene.planner.errors import NoModel
 from kleene.planner.specs import Price
@@ -50,6 +50,7 @@ class OpenAI(HttpProvider):
             json_schema=self.degrade.structured == "schema",
             reasoning_control=self.degrade.effort,
             logprobs=True,
+            embeddings=True,
             context_window=self.context_window,
         )
 
@@ -71,6 +72,30 @@ class OpenAI(HttpProvider):
         if options.seed is not None and self.degrade.seed:
             body["seed"] = options.seed
         return body
+
+    async def embed(self, request: Request) -> Reply:
+        """One text's vector, by ``/embeddings``. Raises ``ProviderError``."""
+        body = {"model": self.model, "input": request.prompt, "encoding_format": "float", **self.extra}
+        reply = await self.connection.request("/embeddings", body, request.options.timeout)
+        value = json_of(self.connection.origin, reply)
+        error = from_body(self.connection.origin, reply.headers, value)
+        if error is not None:
+            raise error
+        try:
+            vector = value["data"][0]["embedding"]
+            if not isinstance(vector, list):
+                raise TypeError(vector)
+            usage, model = value.get("usage"), value.get("model")
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise self.malformed(value) from None
+        asked = count(usage, "prompt_tokens")
+        return Reply(
+            vector_text(vector),
+            asked if reported(asked) else None,
+            0,
+            cost(usage),
+            model=model if isinstance(model, str) else None,
+        )
 
     def read(self, value: Any, request: Request) -> Reply:
         choice = value["choices"][0]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 
 from kleene.planner.specs import Price
 from kleene.udfs.protocols import Reply, Request, Route
 
+EMBED_HINT = 'name one that makes vectors: [aliases.embed] candidates = ["openai:text-embedding-3-small"] in kleene.toml, or --model embed=local'
 OnText: TypeAlias = Callable[[str], None]
 
 
@@ -24,6 +26,7 @@ class Capabilities:
     reasoning_control: bool = False
     cost_reported: bool = False
     logprobs: bool = False
+    embeddings: bool = False
     context_window: int | None = None
     batch: int = 20
 
@@ -62,6 +65,15 @@ class Provider(Protocol):
     async def aclose(self) -> None:
         """Close the connections opened in the running trio loop. The provider can be used again."""
         ...
+
+
+def vector_text(vector: Iterable[Any]) -> str:
+    """A vector as the text of a reply: a JSON array.
+
+    >>> vector_text([0.25, -1e-05, 2])
+    '[0.25,-1e-05,2]'
+    """
+    return json.dumps(list(vector), separators=(",", ":"))
 
 
 class Handler(Protocol):

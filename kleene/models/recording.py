@@ -30,6 +30,8 @@ def fingerprint(request: Request, route: Route) -> str:
     who = [route.provider, route.endpoint, route.model]
     asked = [options.max_tokens, options.effort, options.temperature, options.seed]
     body = [*who, request.system, [[m.role, m.text] for m in request.messages], request.schema, asked]
+    if request.wants != "text":
+        body.append(request.wants)
     return hashlib.sha256(json.dumps(body, ensure_ascii=True).encode()).hexdigest()
 
 
@@ -92,6 +94,8 @@ def request_to_json(request: Request, base: Request | None) -> dict[str, Any]:
     made["messages"] = [[m.role, m.text] for m in request.messages[skip:]]
     if request.schema is not None:
         made["schema"] = request.schema
+    if request.wants != "text":
+        made["wants"] = request.wants
     made["options"] = {
         k: v for k, v in attrs.asdict(request.options).items() if v is not None and k not in ("timeout", "cache_prefix")
     }

@@ -12,11 +12,12 @@ import trio
 from kleene.config import STANDARD_ALIASES, AliasOptions
 from kleene.models.breaker import Breaker
 from kleene.models.prices import Prices, load_prices
-from kleene.models.provider import Capabilities, OnText, Provider
+from kleene.models.provider import EMBED_HINT, Capabilities, OnText, Provider
 from kleene.planner.errors import ConfigError, NoModel, did_you_mean
 from kleene.udfs.protocols import Options, ProviderError, Reply, Request, Route
 
 Source: TypeAlias = "str | Provider"
+EMBED = "embed"
 OPENS_AT_ONCE = frozenset({"auth", "quota", "not_found"})
 NOT_ITS_FAULT = frozenset({"bad_request", "context_overflow"})
 NO_MODEL_HINT = (
@@ -161,6 +162,8 @@ class Router:
         if alias in STANDARD_ALIASES:
             name = next((a for a in ("worker", "root") if a in self.aliases), next(iter(self.aliases)))
             return self.aliases[name]
+        if alias == EMBED:
+            raise ConfigError("there is no embeddings model", hint=EMBED_HINT)
         known = self.known_aliases()
         near = did_you_mean(alias, known)
         hint = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import attrs
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from kleene.udfs.ledger import Reservation
 
 
+Gives = Callable[[SessionFinished, "Result | None"], str]
+"""What a child gives its parent, as text, of its end and its FINAL's relation."""
+
+
 class SessionWorld:
     """Runs one session's statements and turns (``kleene.session.world.World``).
 
@@ -46,6 +50,7 @@ class SessionWorld:
         *,
         held: Reservation | None = None,
         resumed: bool = False,
+        gives: Gives | None = None,
     ):
         self.state = state
         self.final: Result | None = None
@@ -55,6 +60,7 @@ class SessionWorld:
         self._journal = journal
         self._task = task
         self._held = held
+        self._gives = gives
         self._cancelled = False
         self._statement = 0
         self._said: str | None = None
@@ -166,8 +172,17 @@ class SessionWorld:
         if isinstance(event, TurnFinished):
             self._ended(event)
         elif isinstance(event, SessionFinished):
-            self.state = attrs.evolve(self._now(), used=self.usage())
-            self._write_turn(outcome=event.outcome, status="ended")
+            self._finished(event)
+
+    def _finished(self, event: SessionFinished) -> None:
+        """The end, what it gives to a parent and the last turn are written together: a parent that comes back finds all or nothing."""
+        self.state = attrs.evolve(self._now(), used=self.usage())
+        if self._gives is None:
+            self._engine.services.trace.flush()  # the answer is in the trace before the run counts as answered
+        elif event.outcome != "cancelled":
+            given = self.final if event.outcome == "final" or event.forced else None
+            self.state = attrs.evolve(self.state, result=self._gives(event, given))
+        self._write_turn(outcome=event.outcome, status="ended")
 
     def _ended(self, event: TurnFinished) -> None:
         """A cancelled turn is not over: a resumed session runs it again. One with a FINAL is written together with the session's end."""
@@ -180,7 +195,7 @@ class SessionWorld:
     def _write_turn(self, *, outcome: str | None = None, status: str = "running") -> None:
         turn, self._unwritten = self._unwritten, None
         if turn is not None:
-            self.state = attrs.evolve(self._now(), used=self.usage())
+            self.state = attrs.evolve(self._now(), used=self.usage(), result=self.state.result)
             self._journal.ended(turn, self.state, self._task, outcome=outcome, status=status)
         elif outcome is not None:
             turns = self.turn - 1 if self._cancelled else self.turn
@@ -214,7 +229,8 @@ class SessionWorld:
     def catalog_lines(self) -> CatalogView:
         catalog = self._engine.state.catalog
         place = self.state.place
-        builtin = [f for f in catalog.functions.values() if f.body == "builtin"]
+        # Which model makes vectors is not known here, and a model that is told of embed where there is none tries it.
+        builtin = [f for f in catalog.functions.values() if f.body == "builtin" and f.name != "embed"]
         sessions = [f for f in catalog.functions.values() if f.body == "session"]
         leaf = place.depth >= place.max_depth
         if leaf:
