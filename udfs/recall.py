@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kleene.udfs.statement import StatementContext
 
 LOOKUP_PROMPTS = 250_000  # at a time: bounds the memory of a look-up, and how long a cancel leaves one behind
-LOOKUP_CHARACTERS = 64_000_000
+LOOKUP_CHARACTERS = 16_000_000
 TRACED_ALONE = 1_000  # of one look-up; more hits than that share a row of the trace
 READ_ONCE = 10_000  # distinct replies of which the reading is kept
 
