@@ -7,7 +7,8 @@ DuckDB pushes a UDF predicate below joins and sorts of its own block but not thr
 so this is cheap-first, short-circuit and placement above joins and semi-joins, in one form that copies nothing. Side conditions: the call
 is a conjunct of WHERE; every reference to the block's sources can be carried through the projection (else ``guard`` serves). Over one source
 the stage keeps the source's name, so that no reference changes; over joins the columns used above get names of their own. Saves the calls
-of all rows that pure conjuncts, joins, semi-joins and earlier call conjuncts drop.
+of all rows that pure conjuncts, joins, semi-joins and earlier call conjuncts drop. Call conjuncts run as written, but those that read fewer
+relations first.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import Call, all_of, conjuncts, has_call, has_query
+from kleene.planner.calls import Call, all_of, conjuncts, copied, has_call, has_query
 from kleene.planner.dialect import CallSQL, function_name
 from kleene.planner.scopes import HIDDEN, Block, Opaque, describe_block, items_of, output_names, single_source
 from kleene.planner.stopping import exists_body
@@ -25,7 +26,7 @@ from kleene.planner.volatile import any_volatile
 def stage(plan: CallPlan, context: PlanContext) -> CallPlan:
     if not any(has_call(where) for where in plan.tree.find_all(exp.Where)):
         return plan
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     changed = False
     # Outer blocks first: an inner block is described with the calls of its surroundings replaced, so the order does not matter to it.
     for select in list(tree.find_all(exp.Select)):
@@ -142,6 +143,8 @@ def _over_joins(select: exp.Select, pure: list[exp.Expr], calls: list[exp.Expr],
     if any(has_query(e) for e in _above(select, calls)):
         raise Opaque  # a nested query may refer to our sources by names that we would have to change
     block = describe_block(select, context.relations)
+    # A condition on one relation has at most its rows as arguments, one on two relations their product: the narrow ones go first.
+    calls = sorted(calls, key=lambda call: len(_reads(call, block)))
     outputs = _output_names(select, block, context)
     carrier = _Carrier(block, _free_name(select))
     aliases = {e.alias.lower() for e in select.expressions if isinstance(e, exp.Alias)}
@@ -174,6 +177,17 @@ def _over_joins(select: exp.Select, pure: list[exp.Expr], calls: list[exp.Expr],
     select.set("expressions", new_items)
     for key, value in clauses.items():
         select.set(key, value)
+
+
+def _reads(call: exp.Expr, block: Block) -> set[str]:
+    """The sources that a condition reads."""
+    found: set[str] = set()
+    for column in call.find_all(exp.Column):
+        if column.table:
+            found.add(column.table.lower())
+        else:
+            found.update(source.name.lower() for source in block.owners(column.name))
+    return found
 
 
 def _above(select: exp.Select, calls: list[exp.Expr]) -> list[exp.Expr]:
