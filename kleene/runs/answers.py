@@ -16,15 +16,15 @@ from kleene.session.values import plain
 if TYPE_CHECKING:
     from kleene.connection import Connection
     from kleene.result import Result
-    from kleene.session.loop import SessionResult
     from kleene.session.world import Outcome
+    from kleene.udfs.events import SessionFinished
 
 MOST_ROWS = 10_000
 MOST_CHARACTERS = 4_000_000
 
 
 def rows_json(
-    ended: SessionResult,
+    ended: SessionFinished,
     final: Result | None,
     session: str,
     columns: tuple[Param, ...],
@@ -108,15 +108,14 @@ def _row(
     return row if session is None else {**row, "session": session}
 
 
-def _how(ended: SessionResult, session: str) -> dict[str, Any]:
-    usage = ended.usage
+def _how(ended: SessionFinished, session: str) -> dict[str, Any]:
     return {
         "outcome": ended.outcome,
         "error": ended.error,
         "turns": ended.turns,
-        "calls": usage.requests,
-        "tokens": usage.tokens,
-        "dollars": usage.dollars,
+        "calls": ended.calls,
+        "tokens": ended.tokens,
+        "dollars": ended.dollars,
         "session": session,
     }
 

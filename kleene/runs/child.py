@@ -20,10 +20,12 @@ from kleene.udfs.children import ChildReply
 
 if TYPE_CHECKING:
     from kleene.engine import Engine
+    from kleene.result import Result
     from kleene.runs.opened import MakeBeneath
     from kleene.session.feedback import CheckResult
     from kleene.session.world import Outcome
     from kleene.store import Store
+    from kleene.udfs.events import SessionFinished
     from kleene.udfs.ledger import Ledger, Reservation
 
 CHILD_TURNS = 12
@@ -41,7 +43,12 @@ class Order:
     typed: bool = True
 
     def key(self) -> str:
-        parts = ["spawn" if self.named else "rlm", definition((self.role,)), self.task, "" if self.context is None else f"+{self.context}"]
+        parts = [
+            "spawn" if self.named else "rlm",
+            definition((self.role,)),
+            self.task,
+            "" if self.context is None else f"+{self.context}",
+        ]
         return hashlib.sha256("\x1e".join(parts).encode("utf-8", "replace")).hexdigest()
 
 
@@ -121,7 +128,12 @@ class ChildRun:
             if fresh:
                 state = self._fill(session, state)
                 journal.save(state, self._order.task, 0)
-            world = session.enter(state, self._order.task, held=held, resumed=not fresh)
+            columns = state.columns if self._order.typed else ()
+
+            def gives(end: SessionFinished, final: Result | None) -> str:
+                return rows_json(end, final, self.place.session, columns, session.connection, named=self._order.named)
+
+            world = session.enter(state, self._order.task, held=held, resumed=not fresh, gives=gives)
             history: list[PastTurn] = [] if fresh else journal.history()
 
             def check(answer: Outcome) -> CheckResult:
@@ -140,20 +152,9 @@ class ChildRun:
             )
             if ended.outcome == "cancelled":
                 raise Cancelled(ended.error or "cancelled")
-            final = world.final if ended.answer is not None else None
-            columns = state.columns if self._order.typed else ()
-            text = rows_json(
-                ended, final, self.place.session, columns, session.connection, named=self._order.named
-            )
-            journal.save(
-                attrs.evolve(world.state, result=text),
-                self._order.task,
-                ended.turns,
-                outcome=ended.outcome,
-                status="ended",
-            )
             drop = True
-            return ChildReply(text, ended.usage, remember=final is not None and not ended.forced)
+            assert world.state.result is not None
+            return ChildReply(world.state.result, ended.usage, remember=ended.outcome == "final")
         finally:
             if held is not None:
                 held.release()

@@ -18,6 +18,7 @@ from kleene.runs.world import SessionWorld
 if TYPE_CHECKING:
     from kleene.engine import Engine
     from kleene.runs.record import SessionState
+    from kleene.runs.world import Gives
     from kleene.session.loop import Place
     from kleene.udfs.children import Children
     from kleene.udfs.ledger import Ledger, Reservation
@@ -52,7 +53,8 @@ class OpenSession:
         services = parent.services
         self.cursor = services.store.cursor()
         try:
-            if fresh:
+            if fresh:  # a process that was killed may have left the schema without a record
+                self.cursor.execute(f'DROP SCHEMA IF EXISTS "{state.schema}" CASCADE')
                 self.cursor.execute(f'CREATE SCHEMA "{state.schema}"')
             self.cursor.execute(f"SET search_path = '{state.schema}'")
             self.connection = JournalledConnection(self.cursor)
@@ -78,12 +80,20 @@ class OpenSession:
         parent.session_started(self)
 
     def enter(
-        self, state: SessionState, task: str, *, held: Reservation | None = None, resumed: bool = False
+        self,
+        state: SessionState,
+        task: str,
+        *,
+        held: Reservation | None = None,
+        resumed: bool = False,
+        gives: Gives | None = None,
     ) -> SessionWorld:
         """The session's world, once its tables are there."""
         self.state = state
         self.engine.protected = frozenset(n.lower() for n in state.loaded)
-        world = SessionWorld(self.engine, self.connection, self.journal, state, task, held=held, resumed=resumed)
+        world = SessionWorld(
+            self.engine, self.connection, self.journal, state, task, held=held, resumed=resumed, gives=gives
+        )
         with self._lock:
             self.world = world
             if self._cancelled:

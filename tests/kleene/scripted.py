@@ -78,7 +78,7 @@ class Events(list[Event]):
             for e in self
             if isinstance(e, TurnFinished)
             and e.turn == turn
-            and (e.session == session or session is None and "." not in e.session)
+            and (e.session == session or (session is None and "." not in e.session))
         )
 
 
