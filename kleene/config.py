@@ -21,7 +21,7 @@ from kleene.planner.specs import Price
 
 STANDARD_ALIASES = ("root", "worker", "proxy", "judge")
 EFFORTS = ("low", "medium", "high", "max")
-_ENVIRONMENT = {
+ENVIRONMENT = {
     ("anthropic", "api_key"): "ANTHROPIC_API_KEY",
     ("anthropic", "auth_token"): "ANTHROPIC_AUTH_TOKEN",
     ("anthropic", "base_url"): "ANTHROPIC_BASE_URL",
@@ -146,16 +146,27 @@ def mask(secret: str | None) -> str:
     return f"{secret[:4]}...{secret[-4:]}" if len(secret) >= 16 else "***"
 
 
-def save_access(section: str, values: Mapping[str, str], *, environ: Mapping[str, str] | None = None) -> Path:
-    """Write fields of one section into the user's file, keeping all else; the folder becomes 0700 and the file 0600. Returns the file.
+def save_access(
+    section: str,
+    values: Mapping[str, str],
+    *,
+    environ: Mapping[str, str] | None = None,
+    file: str | Path | None = None,
+) -> Path:
+    """Write fields of one section into the user's file (or ``file``), keeping all else; a new folder is 0700, the file 0600. Returns the file.
 
     Comments in the file are kept; a field that stands there is replaced. Raises ``ConfigError`` where the file is no TOML.
     """
-    path = config_dir(environ) / "config.toml"
+    path = Path(file) if file is not None else config_dir(environ) / "config.toml"
     layer = _Layer.read(path, trusted=True)
     lines = path.read_text(encoding="utf-8").splitlines() if layer.found else []
     text = "\n".join(_with_fields(lines, section, values)) + "\n"
-    tomllib.loads(text)
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(
+            f"{path} cannot take [{section}] {', '.join(values)}: {error}", hint="write it there yourself"
+        ) from None
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = path.with_suffix(".partial")
     partial.unlink(missing_ok=True)
@@ -212,7 +223,7 @@ def _merged(layers: list[_Layer], env: Mapping[str, str]) -> Config:
         settings |= {
             k: v for k, v in layer.table.items() if k not in _SECTIONS and k not in ("aliases", "pricing", "router")
         }
-    pinned = tuple(variable for variable in _ENVIRONMENT.values() if env.get(variable))
+    pinned = tuple(variable for variable in ENVIRONMENT.values() if env.get(variable))
     files = tuple(layer.path for layer in layers)
     return Config(
         **sections,
@@ -236,7 +247,7 @@ def _access(section: str, layers: list[_Layer], env: Mapping[str, str], warnings
             if not isinstance(value, str):
                 raise ConfigError(f"{layer.path}: [{section}] {key} is {value!r}, not a string")
             values[key], origin[key] = value, layer
-    for (name, key), variable in _ENVIRONMENT.items():
+    for (name, key), variable in ENVIRONMENT.items():
         if name == section and env.get(variable):
             values[key], origin[key] = env[variable], None
     source = origin.get("base_url")

@@ -44,7 +44,7 @@ CONFINED = {
     "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models"),
     "trio": ("kleene.udfs.runtime", *DISPATCH, "kleene.models", "kleene.udfs.waiting"),
     "httpx": ("kleene.models",),
-    "prompt_toolkit": ("kleene.repl",),
+    "prompt_toolkit": ("kleene.repl", "kleene.cli.setup"),
     "rich": ("kleene.cli", "kleene.repl"),
 }
 

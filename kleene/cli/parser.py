@@ -7,19 +7,22 @@ import textwrap
 from collections.abc import Sequence
 
 from kleene import __version__
-from kleene.cli import explain, memo, models, run, runs, sql, trace
+from kleene.cli import doctor, explain, memo, models, resume, run, runs, setup, sql, trace
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options
 
 PROGRAM = "python -m kleene"
 COMMANDS: tuple[Command, ...] = (
     run.COMMAND,
+    resume.COMMAND,
     sql.COMMAND,
     explain.COMMAND,
     trace.COMMAND,
     runs.COMMAND,
     memo.COMMAND,
     models.COMMAND,
+    setup.COMMAND,
+    doctor.COMMAND,
 )
 
 DESCRIPTION = """\

@@ -48,6 +48,14 @@ class Table:
         return cls(tuple(relation.columns), tuple(str(t) for t in relation.types), relation.to_arrow_table())
 
 
+def text_table(columns: tuple[str, ...], rows: Sequence[Sequence[str | None]]) -> Table:
+    """Rows of text that no statement gave."""
+    import pyarrow
+
+    arrays = [pyarrow.array([row[i] for row in rows], pyarrow.string()) for i in range(len(columns))]
+    return Table(columns, ("VARCHAR",) * len(columns), pyarrow.table(arrays, names=list(columns)))
+
+
 NUMBER = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM|DECIMAL\(\d+,\s*\d+\))\Z")
 FLOATING = ("FLOAT", "DOUBLE")
 

@@ -68,9 +68,11 @@ class Local:
     async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Send one request on trio, loading the model if it is not loaded. Raises ``ProviderError``."""
         if request.wants == "embedding":
-            chat = self._embedder or await trio.to_thread.run_sync(self._started_embedder)
+            chat, start = self._embedder, self._started_embedder
         else:
-            chat = self._chat or await trio.to_thread.run_sync(self._started)
+            chat, start = self._chat, self._started
+        if chat is None:
+            chat = await trio.to_thread.run_sync(start)
         return await chat.send(request, on_text)
 
     async def aclose(self) -> None:
