@@ -83,7 +83,18 @@ class EngineLike(Protocol):
     def explain(self, text: str) -> PlanLike: ...
 
     def run(
-        self, task: str, *, context: Any = None, data: Any = None, max_turns: int = 30, check: str | None = None
+        self,
+        task: str,
+        *,
+        context: Any = None,
+        data: Any = None,
+        max_turns: int = 30,
+        check: str | None = None,
+        **more: Any,
+    ) -> RunLike: ...
+
+    def resume(
+        self, run_id: str | None = None, *, budget: BudgetLimits | None = None, max_turns: int | None = None
     ) -> RunLike: ...
 
     def cancel(self) -> None: ...

@@ -39,14 +39,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"turns before the run ends (default: {DEFAULT_TURNS})",
     )
     add("--turns", action="store_true", help="show each turn's SQL and rows also where stderr is no terminal")
+    add("--max-depth", metavar="N", type=count, help="levels of child sessions below this one (default: 2)")
+    add(
+        "--keep",
+        action="store_true",
+        help="keep the run's tables after its answer, so that another run can begin with them",
+    )
+    add("--from", dest="from_run", metavar="RUN", help="begin with the tables that this run kept")
     add("--check", metavar="CMD", help="a shell command that must succeed before an answer is taken")
 
 
 def execute(inv: Invocation) -> int:
-    from kleene.cli.exits import exit_of, exit_of_run
     from kleene.cli.handlers import run_budget
     from kleene.cli.progress import Tally, shown
-    from kleene.cli.report import unknown_exit
     from kleene.cli.session import engine_of
     from kleene.cli.texts import read_text
     from kleene.cli.turns import Turns
@@ -55,6 +60,8 @@ def execute(inv: Invocation) -> int:
     task = read_text(args.task, terminal.stdin)
     tally = Tally()
     turns = Turns(tally, terminal, always=args.turns)
+    given = {"max_depth": args.max_depth, "keep": args.keep, "from_run": args.from_run}
+    given = {name: value for name, value in given.items() if value is not None and value is not False}
     with engine_of(inv, tally=tally, on_event=turns, budget=run_budget(inv)) as engine:
         with shown(tally, terminal):
             done = engine.run(
@@ -63,18 +70,30 @@ def execute(inv: Invocation) -> int:
                 data=args.data or None,
                 max_turns=args.max_turns,
                 check=args.check,
+                **given,
             )
-        if done.answer is not None and done.answer.message is None:
-            inv.write(done.answer)
-        say_how_it_ended(done, inv)
-        if done.outcome == "failed" and done.cause is not None:
-            return exit_of(done.cause)
-        return exit_of_run(done.outcome, forced=done.forced) or unknown_exit(done.usage, inv)
+        return end_of_run(done, inv)
+
+
+def end_of_run(done: RunLike, inv: Invocation) -> int:
+    """Print the answer, say how the run ended, and give the exit code."""
+    from kleene.cli.exits import exit_of, exit_of_run
+    from kleene.cli.report import unknown_exit
+
+    if done.answer is not None and done.answer.message is None:
+        inv.write(done.answer)
+    say_how_it_ended(done, inv)
+    if done.outcome == "failed" and done.cause is not None:
+        return exit_of(done.cause)
+    return exit_of_run(done.outcome, forced=done.forced) or unknown_exit(done.usage, inv)
 
 
 OUTCOMES = {
-    "turns_exhausted": ("the turns ran out before an answer", "raise --max-turns"),
-    "budget_exhausted": ("the budget ran out before an answer", "raise --budget-dollars or --budget-calls"),
+    "turns_exhausted": ("the turns ran out before an answer", "go on with python -m kleene resume --last"),
+    "budget_exhausted": (
+        "the budget ran out before an answer",
+        "python -m kleene resume --last --budget-dollars X (or --budget-calls N) goes on with more",
+    ),
     "failed": ("the run failed", None),
     "cancelled": ("cancelled", None),
 }

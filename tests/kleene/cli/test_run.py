@@ -55,14 +55,14 @@ ENDS = [
     (
         Run(answer=ANSWER, forced=True, outcome="turns_exhausted"),
         1,
-        "error: the turns ran out before an answer\nhint: raise --max-turns\n"
+        "error: the turns ran out before an answer\nhint: go on with python -m kleene resume --last\n"
         "error: the answer was forced: it was asked for after the run had ended\n",
     ),
-    (Run(outcome="turns_exhausted"), 1, "error: the turns ran out before an answer\nhint: raise --max-turns\n"),
+    (Run(outcome="turns_exhausted"), 1, "error: the turns ran out before an answer\nhint: go on with python -m kleene resume --last\n"),
     (
         Run(outcome="budget_exhausted"),
         3,
-        "error: the budget ran out before an answer\nhint: raise --budget-dollars or --budget-calls\n",
+        "error: the budget ran out before an answer\nhint: python -m kleene resume --last --budget-dollars X (or --budget-calls N) goes on with more\n",
     ),
     (Run(outcome="failed", error="401 Unauthorized"), 1, "error: the run failed: 401 Unauthorized\n"),
     (
