@@ -12,6 +12,7 @@ from pathlib import Path
 import attrs
 
 from kleene.store import Store, TraceWriter
+from kleene.store.learned import load_ratios, save_ratios
 from kleene.udfs.dispatch import Dispatcher
 from kleene.udfs.events import Event, EventStream
 from kleene.udfs.memo import MemoWriter
@@ -55,6 +56,7 @@ class Services:
         memo = MemoWriter(opened.memo())
         runtime = Runtime()
         dispatcher = Dispatcher(handler, memo, events.emit, concurrency=concurrency)
+        dispatcher.ratios.recall(load_ratios(opened))
         runtime.on_close(dispatcher.aclose)
         run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
         services = cls(opened, events, trace, memo, handler, runtime, dispatcher, run_id, notes)
@@ -70,4 +72,6 @@ class Services:
         self.runtime.close()
         self.memo.close()
         self.trace.close()
+        if not self.store.closed:
+            save_ratios(self.store, self.dispatcher.ratios.changed())
         self.store.close()

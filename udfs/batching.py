@@ -18,7 +18,7 @@ from kleene.udfs.answers import Answered, dump_schema
 from kleene.udfs.ducktypes import closed
 from kleene.udfs.jsontext import Json, JsonProblem, Number, dump, parse
 from kleene.udfs.protocols import Message, Reply, Request
-from kleene.udfs.work import CHARACTERS_PER_TOKEN, Lane, Work
+from kleene.udfs.work import Lane, Work
 
 AUTO_ITEMS = 16
 AUTO_CHARACTERS = 12_000
@@ -61,7 +61,7 @@ def _fits(lane: Lane, items: int, characters: int) -> bool:
     if batch == 1:
         return False
     limit = lane.route.context_window
-    if limit is not None and characters / CHARACTERS_PER_TOKEN > limit * WINDOW_SHARE:
+    if limit is not None and characters / lane.characters_per_token > limit * WINDOW_SHARE:
         return False
     if batch == "auto":
         return items < AUTO_ITEMS and characters <= AUTO_CHARACTERS

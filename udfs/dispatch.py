@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
 from kleene.planner.errors import BudgetExceeded, CallFailed, ConfigError, KleeneError, Refused, number
@@ -62,6 +63,7 @@ class Dispatcher:
         self._trace = self._tracer.call
         self.gate = Gate(concurrency)
         self._sender = sender(handler, self.gate)
+        self.ratios = self._sender.ratios
         self._recall = Recall(memo, self._tracer.remembered)
         self._flights: dict[tuple[str, str], Work] = {}
 
@@ -126,6 +128,9 @@ class Dispatcher:
 
     def _lane(self, context: StatementContext, spec: CallSpec, volatile: bool) -> Lane:
         lane = Lane.of(spec, candidates(self._handler, spec.alias), context.settings, volatile=volatile)
+        ratio = self.ratios.of(lane.route.model)
+        if ratio != lane.characters_per_token:
+            lane = attrs.evolve(lane, characters_per_token=ratio)
         if not volatile and context.shares(spec):
             context.known.setdefault(lane.identity, {})
         return lane

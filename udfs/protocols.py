@@ -51,6 +51,10 @@ class Request:
         """The last user message's text: for a statement's call, the rendered prompt."""
         return next((m.text for m in reversed(self.messages) if m.role == "user"), "")
 
+    def characters(self) -> int:
+        """Of the messages and the system text."""
+        return sum(len(m.text) for m in self.messages) + len(self.system or "")
+
     def bytes_bound(self) -> int:
         """UTF-8 bytes of all texts: an upper bound of the request's input tokens for byte-level tokenizers, with 64 a message for framing."""
         total = 64 * (len(self.messages) + 2)

@@ -12,6 +12,7 @@ import trio
 from kleene.planner.errors import BudgetExceeded, number
 from kleene.planner.specs import Usage
 from kleene.udfs.protocols import CallHandler, ProviderError, Reply, Request, Route
+from kleene.udfs.tokens import TokenRatios
 from kleene.udfs.work import usage_of, usage_of_failure
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ MAX_RETRY_AFTER_S = 30.0
 RATE_LIMIT_WAIT_S = 1.0
 RATE_LIMIT_PATIENCE_S = 300.0
 SETTLE_POLL_S = 0.01
+PYTHON = "python"  # the endpoint of a function, whose tokens are made up from characters
 OVERLOADED = ("rate_limited", "overloaded")
 
 
@@ -61,6 +63,7 @@ class Sender:
         self._retry_waits_s = retry_waits_s
         self._patience_s = patience_s
         self._random = random.Random(0)  # jitter only
+        self.ratios = TokenRatios()
 
     async def send(self, request: Request, ledger: Ledger, sent: Sent, party: str) -> Reply:
         """The reply. Raises ``ProviderError`` when retrying cannot help, ``BudgetExceeded`` when an attempt cannot be reserved."""
@@ -122,6 +125,9 @@ class Sender:
         usage = usage_of(request, reply, route)
         reservation.settle(usage)
         sent.add(usage)
+        if reply.input_tokens is not None and route.endpoint != PYTHON:
+            tokens = reply.input_tokens + reply.cache_read_tokens + reply.cache_write_tokens
+            self.ratios.learn(route.model, request.characters(), tokens)
         return reply
 
     async def _reserve(self, request: Request, route: Route, ledger: Ledger) -> Reservation:

@@ -12,15 +12,14 @@ from kleene.planner.specs import IDENTITY, CallSpec, Usage
 from kleene.udfs.answers import Answered, AnswerReader, Unknown
 from kleene.udfs.protocols import Message, Options, Reply, Request, Route
 from kleene.udfs.text import clean
+from kleene.udfs.tokens import CHARACTERS_PER_TOKEN, FRAMING_CHARACTERS
 
 if TYPE_CHECKING:
     from kleene.planner.settings import Settings
     from kleene.udfs.lookups import Key
     from kleene.udfs.statement import CallSite, StatementContext, Wanted
 
-CHARACTERS_PER_TOKEN = 4.0
 EXPECTED_REPLY_TOKENS = 64
-FRAMING_CHARACTERS = 80
 
 
 @attrs.frozen(eq=False)
@@ -41,6 +40,7 @@ class Lane:
     identity: str
     candidates: tuple[Route, ...] = ()
     batch: int | str = 1
+    characters_per_token: float = CHARACTERS_PER_TOKEN
 
     @classmethod
     def of(cls, spec: CallSpec, routes: Sequence[Route], settings: Settings, *, volatile: bool) -> Lane:
@@ -80,7 +80,7 @@ class Lane:
 
     def price(self, characters: int, items: int = 1) -> Estimate:
         """What a request is expected to cost: its own length, and a reply of at most 64 tokens an item."""
-        asked = int((characters + FRAMING_CHARACTERS) / CHARACTERS_PER_TOKEN) + 1
+        asked = int((characters + FRAMING_CHARACTERS) / self.characters_per_token) + 1
         replied = items * min(EXPECTED_REPLY_TOKENS, self.spec.max_tokens)
         price = self.route.price
         dollars = 0.0 if price is None else price.dollars(asked, replied)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -141,7 +141,8 @@ def provider_of(inv: Invocation, entry: Entry) -> Provider:
     with misconfigured():
         config = _config(inv)
         old: Access = getattr(config, entry.section)
-        config = attrs.evolve(config, **{entry.section: attrs.evolve(old, **entry.values())})
+        changed: dict[str, Any] = {entry.section: attrs.evolve(old, **entry.values())}
+        config = attrs.evolve(config, **changed)
         default = ANTHROPIC_TRIAL if entry.section == "anthropic" else DEFAULT_OPENAI_MODEL
         return make_provider(f"{entry.section}:{entry.model or old.model or default}", config)
 
