@@ -14,7 +14,7 @@ from kleene.planner.emit import emit
 from kleene.planner.errors import NoModel, number
 from kleene.udfs.lookups import SiteAnswers
 from kleene.udfs.statement import Ask, CallSite
-from kleene.udfs.stops import stop_of
+from kleene.udfs.stops import stops_of
 from kleene.udfs.work import Estimate
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, l
     if plan.kind == "write" and not own:
         return {}, False, "not counted inside your transaction"
     call_sites = [CallSite(s.spec, s.volatility, SiteAnswers(name=f"{running.number}:{s.number}")) for s in plan.sites]
-    stops = [stop_of(spec, str(running.number), 1) for spec in plan.stops]
+    stops = stops_of(plan.stops, str(running.number), 1)
     around.lookups.open([c.answers for c in call_sites], stops)
     text = emit(plan, str(running.number), suffix=around.suffix, dry=True)
     bounded = threading.Event()

@@ -33,7 +33,7 @@ from kleene.udfs.lookups import Key, Lookups, SiteAnswers
 from kleene.udfs.rounds import RoundCounter
 from kleene.udfs.runtime import Task, alarm, wall_error
 from kleene.udfs.statement import Ask, CallSite, StatementContext
-from kleene.udfs.stops import Stop, stop_of
+from kleene.udfs.stops import Stop, stops_of
 
 if TYPE_CHECKING:
     from kleene.planner.settings import Settings
@@ -174,7 +174,7 @@ class Running:
         return sites
 
     def _open_stops(self, plan: CallPlan) -> list[Stop]:
-        stops = [stop_of(spec, str(self.number), self.around.settings.wave) for spec in plan.stops]
+        stops = stops_of(plan.stops, str(self.number), self.around.settings.wave)
         self.around.lookups.open([], stops)
         return stops
 

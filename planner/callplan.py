@@ -40,12 +40,16 @@ class Site:
 
 @attrs.frozen
 class StopSpec:
-    """A place where not every answer is needed. ``site`` is asked in waves. ``rows`` None: EXISTS, one row a group; else LIMIT + OFFSET."""
+    """A place where not every answer is needed. ``site`` is asked in waves. ``rows`` None: EXISTS, one row a group; else LIMIT + OFFSET.
+
+    ``site`` 0: nothing is asked here, rows are counted for the EXISTS that is ``within`` this LIMIT.
+    """
 
     number: int
     site: int
     rows: int | None = None
     ordered: bool = False
+    within: int | None = None
 
 
 @attrs.frozen

@@ -136,7 +136,7 @@ class _Runs:
 
     def _waves(self) -> list[Wanted]:
         sites = {s.name: s for s in self._loop.sites}
-        waves = [(sites[stop.site], stop.choose()) for stop in self._loop.stops]
+        waves = [(sites[stop.site], stop.choose()) for stop in self._loop.stops if stop.site in sites]
         return [Wanted(site, keys) for site, keys in waves if keys]
 
     def _once(self, *, watch: bool) -> tuple[object, BaseException | None, list[Wanted]]:
@@ -205,7 +205,7 @@ class _Runs:
             if site.name not in loop.independent or loop.waits.get(site.name, frozenset()) & noted.keys():
                 continue
             seen: set[Key] = site.answers.seen if self._number > 1 else set(noted.get(site.name, ()))
-            seen.discard(None)  # type: ignore[arg-type]  # a NULL argument is no key
+            seen.discard(None)  # a NULL argument is no key
             if site.name in asked and not self._seen.get(site.name, set()) <= seen:
                 raise Shifting(site.name)
             self._seen[site.name] = seen

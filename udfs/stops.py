@@ -21,9 +21,11 @@ FIRST_STEPS = 3  # an EXISTS asks one at a time so often, then in windows that d
 
 @attrs.define(eq=False)
 class AnyStop(StopNotes):
-    """``[NOT] EXISTS``: a group is decided by its first row for which the whole body is true; the others ask on, in doubling windows."""
+    """``[NOT] EXISTS``: a group is decided by its first row for which the whole body is true; the others ask on, in doubling windows.
+    ``within`` a LIMIT only as many groups are gone on with as its rows need."""
 
     least: int = 1
+    within: LimitStop | None = None
     _asked: dict[str, int] = attrs.field(factory=dict)
     _window: dict[str, int] = attrs.field(factory=dict)
     _hits: set[str] = attrs.field(factory=set)
@@ -31,9 +33,12 @@ class AnyStop(StopNotes):
     def choose(self) -> list[Key]:
         self._hits.update(self.passed)
         chosen: dict[Key, None] = {}
-        for group in self.missing:
-            if group in self._hits:
-                continue
+        undecided = [group for group in self.missing if group not in self._hits]
+        if self.within is not None:
+            # Groups that were begun are gone on with first: the fewest are left half asked.
+            undecided.sort(key=lambda group: group not in self._asked)
+            undecided = undecided[: self.within.groups_wanted()]
+        for group in undecided:
             keys = in_order(self.missing[group])
             asked = self._asked.get(group, 0)
             window = 1 if asked < FIRST_STEPS else 2 * self._window[group]
@@ -55,6 +60,11 @@ class LimitStop(StopNotes):
     least: int = 1
     _asked: int = 0
     _passed_before: int = 0
+
+    def groups_wanted(self) -> int:
+        """How many outer rows of an EXISTS to go on with at a time: those still needed. Each takes several calls, so that deciding more of
+        them at once than may be needed costs more than the rounds it saves."""
+        return max(0, self.rows - sum(map(len, self.passed.values())))
 
     def choose(self) -> list[Key]:
         passing = sorted(order for orders in self.passed.values() for order in orders)
@@ -94,6 +104,16 @@ def stop_of(spec: StopSpec, statement: str, least: int) -> Stop:
     if spec.rows is None:
         return AnyStop(name, site, least=least)
     return LimitStop(name, site, least=least, rows=spec.rows, ordered=spec.ordered)
+
+
+def stops_of(specs: Sequence[StopSpec], statement: str, least: int) -> list[Stop]:
+    """The stops of a plan, each EXISTS within a LIMIT knowing it."""
+    made = {spec.number: stop_of(spec, statement, least) for spec in specs}
+    for spec in specs:
+        inner, outer = made[spec.number], made.get(spec.within or 0)
+        if isinstance(inner, AnyStop) and isinstance(outer, LimitStop):
+            inner.within = outer
+    return list(made.values())
 
 
 def begin_run(stops: Sequence[Stop]) -> None:

@@ -12,10 +12,11 @@ row: about 10 in place of 100,000 for LIMIT 5 at a pass rate of one half.
 
 from __future__ import annotations
 
+import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
-from kleene.planner.calls import has_call, has_query
+from kleene.planner.calls import Seen, all_of, calls_in, conjuncts, has_call, has_query, unparen
 from kleene.planner.rules.top_n_first import limit_below_calls
 from kleene.planner.stopping import levels, mark, plain
 from kleene.planner.volatile import any_volatile
@@ -31,7 +32,8 @@ def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
         rows = _wanted(select)
         if rows is None or not has_call(select.args.get("where")) or not plain(select) or not _runs_once(select):
             continue
-        if any(has_call(p) and has_query(p) for p in [select.args["where"]]):
+        if has_query(select.args["where"]):
+            marked = _over_exists(marked, select, rows)
             continue
         order = _order(select, context)
         if order is None or _outer_joined(select):
@@ -50,6 +52,27 @@ def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
     tree = root.expressions[0]
     tree.pop()
     return plan if marked is plan else marked.changed(tree, "limit_stop")
+
+
+def _over_exists(plan: CallPlan, select: exp.Select, rows: int) -> CallPlan:
+    """A LIMIT over one ``[NOT] EXISTS`` that stops (``any_stop``): only as many outer rows are decided as are needed."""
+    parts = conjuncts(select.args["where"].this)
+    calls = [p for p in parts if has_call(p)]
+    condition = unparen(calls[0].this if isinstance(calls[0], exp.Not) else calls[0])
+    if len(calls) != 1 or not isinstance(condition, exp.Exists) or has_call(select.args.get("from_")):
+        return plan
+    if select.args.get("order") or _outer_joined(select) or any(has_call(e) for e in select.expressions):
+        return plan
+    number = next((c.args["stop"] for c in calls_in(condition) if c.args.get("stop") is not None), None)
+    if number is None:
+        return plan
+    none = exp.Literal.string("")
+    spec = StopSpec(number=len(plan.stops) + 1, site=0, rows=rows)
+    seen = Seen(this=spec.number, expression=calls[0].copy(), group=none, order=none.copy())
+    pure = [p.copy() for p in parts if not has_call(p)]
+    select.set("where", exp.Where(this=all_of([*pure, seen])))
+    stops = tuple(attrs.evolve(s, within=spec.number) if s.number == number else s for s in plan.stops)
+    return attrs.evolve(plan, stops=(*stops, spec))
 
 
 def _wanted(select: exp.Select) -> int | None:
