@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from kleene.planner.calls import nodes
 from kleene.planner.catalog import Catalog
 from kleene.planner.rules.cascade import cascade
 from kleene.planner.rules.classify_join import classify_join
@@ -15,9 +16,9 @@ RULES = (classify_join, cascade)  # a label may itself have a proxy
 def declared_calls(tree: exp.Expr, catalog: Catalog) -> list[exp.Anonymous]:
     """The calls of functions that are declared PROXY or VIA another."""
     calls = []
-    for node in tree.find_all(exp.Anonymous):
-        spec = catalog.function(str(node.this))
-        if spec is not None and (spec.proxy is not None or spec.via is not None):
+    for node in nodes(tree):
+        spec = catalog.function(str(node.this)) if isinstance(node, exp.Anonymous) else None
+        if isinstance(node, exp.Anonymous) and spec is not None and (spec.proxy is not None or spec.via is not None):
             calls.append(node)
     return calls
 

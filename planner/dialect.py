@@ -100,7 +100,7 @@ def function_name(node: exp.Expr) -> str | None:
     if isinstance(node, exp.Func) and not isinstance(
         node, (exp.Cast, exp.Case, exp.If, exp.Binary, exp.Array, exp.Exists)
     ):
-        return str(node.meta.get("text") or node.sql_name()).lower()
+        return str(node.meta_get("text") or node.sql_name()).lower()
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, Ready, Round, Seen, calls_in, carrier_type
+from kleene.planner.calls import Call, Ready, Round, Seen, calls_in, carrier_type, copied, nodes
 from kleene.planner.dialect import CallSQL
 from kleene.planner.specs import Volatility
 
@@ -15,20 +15,20 @@ def emit(plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = Fal
 
     ``dry``: for counting; a call on demand becomes NULL, so that nothing is sent.
     """
-    root = exp.Tuple(expressions=[plan.tree.copy()])
+    root = exp.Tuple(expressions=[copied(plan.tree)])
     for node in list(calls_in(root)):
         node.replace(_function(node, plan.site(node.site), statement, suffix, dry=dry))
-    for node in list(root.find_all(Round)):
-        tag = exp.Literal.string(f"{statement}:r{node.args['this']}")
-        node.replace(exp.Anonymous(this=f"kleene_round{suffix}", expressions=[tag, node.expression]))
-    for seen in list(root.find_all(Seen)):
+    for counter in [n for n in nodes(root) if isinstance(n, Round)]:
+        tag = exp.Literal.string(f"{statement}:r{counter.args['this']}")
+        counter.replace(exp.Anonymous(this=f"kleene_round{suffix}", expressions=[tag, counter.expression]))
+    for seen in [n for n in nodes(root) if isinstance(n, Seen)]:
         if not plan.stops:  # a plan that went on demand
             seen.replace(exp.Paren(this=seen.expression))
             continue
         tag = exp.Literal.string(f"{statement}:s{seen.args['this']}")
         arguments = [tag, seen.args["group"], seen.args["order"], seen.expression]
         seen.replace(exp.Anonymous(this=f"kleene_seen{suffix}", expressions=arguments))
-    return str(root.expressions[0].sql(CallSQL, pretty=pretty))
+    return str(root.expressions[0].sql(CallSQL, pretty=pretty, copy=False))
 
 
 def _function(node: Call | Ready, site: Site, statement: str, suffix: str, *, dry: bool) -> exp.Expr:

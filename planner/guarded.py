@@ -28,6 +28,7 @@ from kleene.planner.calls import (
     any_of,
     case_when,
     conjuncts,
+    copied,
     disjuncts,
     has_call,
     is_not,
@@ -73,7 +74,7 @@ class NotReadable(Exception):
 def strictly(node: exp.Expr) -> exp.Expr:
     """The expression with its calls guarded, NULL as a whole until all that it needs is answered."""
     if function_name(node) == "unnest":  # only the root of a select item may be one: what it unnests is guarded
-        copy = node.copy()
+        copy = copied(node)
         copy.expressions[0].replace(strictly(copy.expressions[0]))
         return copy
     value = value_of(node)
@@ -106,7 +107,7 @@ def _case_settles(node: exp.Case) -> bool:
 def truth_of(node: exp.Expr) -> exp.Expr:
     """A condition of which only matters whether it is TRUE: rows are kept, branches are taken. Pure conjuncts first, guarding the rest."""
     if not has_call(node):
-        return node.copy()
+        return copied(node)
     node = unparen(node)
     if isinstance(node, exp.Or):
         return _alternatives(node)
@@ -124,7 +125,7 @@ def truth_of(node: exp.Expr) -> exp.Expr:
         if len(calls) <= MAX_CALL_OPERANDS:
             condition += [v for v in guarded[:i] if not v.find(exp.Query)]
         result.append(case_when(all_of([c.copy() for c in condition]), value) if condition else value)
-    return node.copy() if result == parts else all_of([r if r.parent is None else r.copy() for r in result])
+    return copied(node) if result == parts else all_of([r if r.parent is None else r.copy() for r in result])
 
 
 def _alternatives(node: exp.Or) -> exp.Expr:
@@ -142,7 +143,7 @@ def _alternatives(node: exp.Or) -> exp.Expr:
         if guards:
             value = case_when(is_not(any_of([g.copy() for g in guards]), True), value)
         result.append(value)
-    return node.copy() if result == parts else any_of(result)
+    return copied(node) if result == parts else any_of(result)
 
 
 def _when_true_or_not(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
@@ -157,11 +158,11 @@ def _when_true_or_not(condition: exp.Expr, value: exp.Expr) -> exp.Expr:
 def value_of(node: exp.Expr) -> exp.Expr:
     """The expression with every call inside guarded; equal to it once all lookups answer. The argument is not changed."""
     if not has_call(node):
-        return node.copy()
+        return copied(node)
     if isinstance(node, Call):
         return _call(node)
     if isinstance(node, exp.Query):
-        return node.copy()  # a block of its own
+        return copied(node)  # a block of its own
     if isinstance(node, exp.And | exp.Or):
         return _connector(node)
     if isinstance(node, exp.Case):
@@ -171,7 +172,7 @@ def value_of(node: exp.Expr) -> exp.Expr:
         return _case(exp.Case(ifs=[exp.If(this=condition, true=yes)], default=no))
     if isinstance(node, exp.Coalesce):
         return _coalesce(node)
-    return _inside(node.copy(), strictly if isinstance(node, exp.AggFunc) else value_of)
+    return _inside(copied(node), strictly if isinstance(node, exp.AggFunc) else value_of)
 
 
 def _inside(copy: exp.Expr, guarded: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
@@ -190,7 +191,7 @@ def _inside(copy: exp.Expr, guarded: Callable[[exp.Expr], exp.Expr]) -> exp.Expr
 
 def _call(node: Call) -> exp.Expr:
     inner = [a for a in node.expressions if has_call(a)]
-    value = node.copy()
+    value = copied(node)
     value.set("expressions", [value_of(a) for a in node.expressions])
     if all(strict(a) for a in inner):
         return value
@@ -220,7 +221,7 @@ def _connector(node: exp.And | exp.Or) -> exp.Expr:
 
 
 def _case(node: exp.Case) -> exp.Expr:
-    copy = node.copy()
+    copy = copied(node)
     branches = copy.args["ifs"]
     default = copy.args.get("default")
     if copy.this is not None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from kleene.planner import declarations, sessions
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, has_call, new_call
+from kleene.planner.calls import Call, calls_in, copied, has_call, new_call, nodes
 from kleene.planner.catalog import Catalog
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import PlanError, did_you_mean
@@ -30,10 +30,10 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
     Raises ``PlanError`` for a wrong number or kind of arguments, an unknown option, or a call where none can be.
     """
     assert statement.tree is not None
-    bounded = any(max_recursion(c) is not None for c in statement.tree.find_all(exp.CTE))
+    bounded = any(max_recursion(c) is not None for c in nodes(statement.tree) if isinstance(c, exp.CTE))
     if not bounded and not _mentions_function(statement.tree, catalog):
         return None
-    tree = _inline_pure(_inline_sql_functions(statement.tree.copy(), catalog, statement), catalog, statement)
+    tree = _inline_pure(_inline_sql_functions(copied(statement.tree), catalog, statement), catalog, statement)
     fired: tuple[str, ...] = ()
     if declared := declarations.declared_calls(tree, catalog):
         _name_outputs(declared)
@@ -47,14 +47,14 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
         tree,
         tuple(resolver.sites),
         kind=_kind(tree),
-        suspicious=any(is_suspicious(n) for n in tree.walk()),
+        suspicious=any(is_suspicious(n) for n in nodes(tree)),
         rules=fired,
     )
     return _fence(plan)
 
 
 def _mentions_function(tree: exp.Expr, catalog: Catalog) -> bool:
-    return any(catalog.function(str(n.this)) is not None for n in tree.find_all(exp.Anonymous))
+    return any(isinstance(n, exp.Anonymous) and catalog.function(str(n.this)) is not None for n in nodes(tree))
 
 
 def _kind(tree: exp.Expr) -> str:
@@ -71,7 +71,9 @@ def _inline_sql_functions(tree: exp.Expr, catalog: Catalog, statement: Statement
     first: Span | None = None
     last = ""
     for _ in range(MAX_EXPANSIONS):
-        node = next((n for n in tree.find_all(exp.Anonymous) if _is_sql(catalog.function(str(n.this)))), None)
+        node = next(
+            (n for n in nodes(tree) if isinstance(n, exp.Anonymous) and _is_sql(catalog.function(str(n.this)))), None
+        )
         if node is None:
             return tree
         spec = catalog.function(str(node.this))
@@ -100,7 +102,7 @@ def _is_sql(spec: FunctionSpec | None) -> bool:
 def _inline_pure(tree: exp.Expr, catalog: Catalog, statement: Statement) -> exp.Expr:
     """Replace what DuckDB does by itself under another name (``similarity``) by DuckDB's function, its arguments as they were declared."""
     root = exp.Tuple(expressions=[tree])
-    for node in reversed(list(tree.find_all(exp.Anonymous, bfs=False))):
+    for node in reversed([n for n in nodes(tree) if isinstance(n, exp.Anonymous)]):
         spec = catalog.function(str(node.this))
         if spec is None or spec.body != "pure":
             continue
@@ -185,7 +187,9 @@ class _Resolver:
         self._known: dict[tuple[object, ...], int] = {}
 
     def run(self, tree: exp.Expr) -> exp.Expr:
-        found = [n for n in tree.find_all(exp.Anonymous, bfs=False) if self.catalog.function(str(n.this)) is not None]
+        found = [
+            n for n in nodes(tree) if isinstance(n, exp.Anonymous) and self.catalog.function(str(n.this)) is not None
+        ]
         root = exp.Tuple(expressions=[tree])  # so that the tree itself may be replaced
         _name_outputs(found)
         for node in reversed(found):
@@ -359,7 +363,7 @@ class _Resolver:
         if key in self._known:
             return self._known[key]
         number = len(self.sites) + 1
-        depends = frozenset(c.site for a in arguments for c in a.find_all(Call))
+        depends = frozenset(c.site for a in arguments for c in calls_in(a))
         self.sites.append(
             Site(
                 number=number,
@@ -377,9 +381,10 @@ class _Resolver:
     def _renumber(self, root: exp.Expr) -> None:
         """Number sites by their first appearance in the text, so that EXPLAIN and traces read in the order of the statement."""
         order: dict[int, int] = {}
-        for call in root.find_all(Call, bfs=False):
+        calls = [n for n in nodes(root) if isinstance(n, Call)]
+        for call in calls:
             order.setdefault(call.site, len(order) + 1)
-        for call in root.find_all(Call):
+        for call in calls:
             call.set("this", order[call.site])
         renamed = [
             attrs.evolve(s, number=order[s.number], depends=frozenset(order[d] for d in s.depends))
@@ -481,8 +486,8 @@ def _changes_between_runs(tree: exp.Expr) -> str | None:
     outermost: Iterable[exp.Expr] = ()
     if isinstance(tree, exp.Select) and not tree.args.get("distinct"):
         outermost = [e for e in tree.expressions if not has_call(e)]
-    harmless = {id(n) for e in outermost for n in e.walk()}
-    for node in tree.walk():
+    harmless = {id(n) for e in outermost for n in nodes(e)}
+    for node in nodes(tree):
         if is_volatile(node) and (id(node) not in harmless or has_effect(node)):
             name = node.sql(CallSQL) if not isinstance(node, exp.TableSample) else "a sample"
             return f"{name.lower()} changes from run to run"
@@ -491,7 +496,7 @@ def _changes_between_runs(tree: exp.Expr) -> str | None:
 
 def _recursive_terms(tree: exp.Expr) -> list[exp.Expr]:
     terms = []
-    for with_ in tree.find_all(exp.With):
+    for with_ in [n for n in nodes(tree) if isinstance(n, exp.With)]:
         if not with_.args.get("recursive"):
             continue
         for cte in with_.expressions:

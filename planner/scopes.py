@@ -6,7 +6,7 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import Relations
-from kleene.planner.calls import Call, Ready, carrier_type
+from kleene.planner.calls import Call, Ready, carrier_type, copied, nodes
 from kleene.planner.dialect import CallSQL
 
 HIDDEN = frozenset({"rowid", "rownum", "filename", "file_row_number"})
@@ -104,7 +104,7 @@ def _columns_of(name: str) -> exp.Column:
 
 def output_names(select: exp.Select, relations: Relations) -> tuple[str, ...]:
     """The names of a block's output columns as DuckDB gives them. Raises ``Opaque`` where it cannot bind the block."""
-    bare = select.copy()
+    bare = copied(select)
     for key in ("order", "limit", "offset", "where", "qualify", "with_"):
         bare.set(key, None)
     names = _bind(bare, _ctes_around(select), relations)
@@ -141,32 +141,32 @@ def _ctes_around(select: exp.Expr) -> list[exp.CTE]:
 
 
 def _bind(query: exp.Select, ctes: list[exp.CTE], relations: Relations) -> tuple[str, ...] | None:
-    query = query.copy()
+    query = copied(query)
     seen: dict[str, exp.CTE] = {}
     for cte in ctes:
         seen[cte.alias.lower()] = cte
     if seen:
         query.set("with_", exp.With(expressions=[c.copy() for c in seen.values()], recursive=True))
-    described = relations.describe(without_calls(query).sql(CallSQL))
+    described = relations.describe(without_calls(query).sql(CallSQL, copy=False))
     return None if described is None else tuple(name for name, _ in described)
 
 
 def bound(query: exp.Expr, relations: Relations) -> tuple[tuple[str, str], ...] | None:
     """Names and DuckDB types of a query's columns, None where it cannot be bound where it stands (it is correlated, say)."""
-    copy = query.copy()
+    copy = copied(query)
     ctes: dict[str, exp.CTE] = {c.alias.lower(): c for c in _ctes_around(query)}
     own = copy.args.get("with_")
     if own is not None:
         ctes.update({c.alias.lower(): c for c in own.expressions})
     if ctes:
         copy.set("with_", exp.With(expressions=[c.copy() for c in ctes.values()], recursive=True))
-    return relations.describe(without_calls(copy).sql(CallSQL))
+    return relations.describe(without_calls(copy).sql(CallSQL, copy=False))
 
 
 def without_calls(tree: exp.Expr) -> exp.Expr:
     """The tree with every call and parameter replaced by a NULL of its type: it binds without any of our functions."""
-    root = exp.Tuple(expressions=[tree.copy()])
-    for node in list(root.find_all(Call, Ready, exp.Placeholder, exp.Parameter)):
+    root = exp.Tuple(expressions=[copied(tree)])
+    for node in [n for n in nodes(root) if isinstance(n, (Call, Ready, exp.Placeholder, exp.Parameter))]:
         if isinstance(node, Call):
             kind = carrier_type(node)
         elif isinstance(node, Ready):

@@ -145,12 +145,12 @@ def _unended(source: str, at: int) -> Statement:
 
 def has_own(tree: exp.Expr) -> bool:
     """Whether DuckDB cannot be given this tree as it is: it holds an own statement or a MAXRECURSION clause."""
-    return any(isinstance(n, nodes.OwnStatement) or "maxrecursion" in n.meta for n in tree.walk())
+    return any(isinstance(n, nodes.OwnStatement) or n.meta_get("maxrecursion") is not None for n in tree.walk())
 
 
 def max_recursion(cte: exp.CTE) -> int | None:
     """The rounds that MAXRECURSION allows a recursive CTE, or None."""
-    rounds = cte.meta.get("maxrecursion")
+    rounds = cte.meta_get("maxrecursion")
     return rounds if isinstance(rounds, int) else None
 
 
@@ -160,10 +160,10 @@ def span_of(statement: Statement, node: exp.Expr) -> Span | None:
     starts: list[int] = []
     ends: list[int] = []
     for part in node.walk():
-        start, end = part.meta.get("start"), part.meta.get("end")
+        start, end = part.meta_get("start"), part.meta_get("end")
         if isinstance(start, int) and isinstance(end, int):
             starts.append(start)
-            ends.append(max(end, int(part.meta.get("close") or 0)) + 1)
+            ends.append(max(end, int(part.meta_get("close") or 0)) + 1)
     return Span.at(statement.source, min(starts), max(ends)) if starts else None
 
 
@@ -202,7 +202,7 @@ def fill_parameters(tree: exp.Expr, arguments: list[exp.Expr], statement: Statem
         raise PlanError(
             f"the prepared statement has no parameter ${left[0]}", span=statement.span, source=statement.source
         )
-    result = filled.expressions[0]
+    result: exp.Expr = filled.expressions[0]
     result.pop()
     return result
 

@@ -19,7 +19,7 @@ def levels(select: exp.Select) -> list[exp.Select] | None:
         if any(has_call(part) for part in _parts(current)):
             return None
         source = current.args.get("from_")
-        if not has_call(source):
+        if source is None or not has_call(source):
             return found
         inner = source.this
         if current.args.get("joins") or not isinstance(inner, exp.Subquery) or not isinstance(inner.this, exp.Select):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from kleene.planner.calls import nodes
 from kleene.planner.dialect import function_name
 
 # Evaluated once per statement by the planner and replaced by a literal (rule ``freeze``).
@@ -116,7 +117,7 @@ def has_effect(node: exp.Expr) -> bool:
 
 
 def any_volatile(node: exp.Expr | None) -> bool:
-    return node is not None and any(is_volatile(n) for n in node.walk())
+    return node is not None and any(is_volatile(n) for n in nodes(node))
 
 
 def is_suspicious(node: exp.Expr) -> bool:
@@ -131,4 +132,4 @@ def is_suspicious(node: exp.Expr) -> bool:
 
 def copyable(node: exp.Expr) -> bool:
     """A guard may hold a second copy of this expression: no volatile part, no query (it would run twice), no window."""
-    return not any(is_volatile(inner) or isinstance(inner, exp.Query | exp.Window) for inner in node.walk())
+    return not any(is_volatile(inner) or isinstance(inner, (exp.Query, exp.Window)) for inner in nodes(node))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from sqlglot import exp
+
 from kleene.planner.callplan import CallPlan, PlanContext, Rule
+from kleene.planner.calls import kinds
 from kleene.planner.rules.any_stop import any_stop
 from kleene.planner.rules.constants import constants
 from kleene.planner.rules.distinct_on_first import distinct_on_first
@@ -14,7 +17,7 @@ from kleene.planner.rules.pick_first import pick_first
 from kleene.planner.rules.pull_up import pull_up
 from kleene.planner.rules.qualify_first import qualify_first
 from kleene.planner.rules.semi_first import semi_first
-from kleene.planner.rules.set_first import set_first
+from kleene.planner.rules.set_first import SETS, set_first
 from kleene.planner.rules.stage import stage
 from kleene.planner.rules.top_n_first import top_n_first
 
@@ -34,11 +37,27 @@ RULES: tuple[Rule, ...] = (
     top_n_first,
     constants,  # last: it hides arguments in a CTE that the others could not read
 )
+# What a tree must hold for a rule to have anything to do: one walk finds it for all rules.
+NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
+    pull_up: (exp.Join,),
+    set_first: SETS,
+    distinct_on_first: (exp.Distinct,),
+    qualify_first: (exp.Qualify,),
+    semi_first: (exp.In,),
+    stage: (exp.Where,),
+    inner_guard: (exp.Case,),
+    any_stop: (exp.Exists,),
+    limit_stop: (exp.Limit,),
+    top_n_first: (exp.Limit,),
+}
 
 
 def apply(plan: CallPlan, context: PlanContext) -> CallPlan:
+    held, known = kinds(plan.tree), plan
     for rule in RULES:
-        if context.settings.rule_is_on(rule.__name__):
+        if plan is not known:
+            held, known = kinds(plan.tree), plan
+        if context.settings.rule_is_on(rule.__name__) and (rule not in NEEDS or not held.isdisjoint(NEEDS[rule])):
             plan = rule(plan, context)
     return plan
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
-from kleene.planner.calls import has_call
+from kleene.planner.calls import copied, has_call
 from kleene.planner.scopes import Opaque, describe_block
 from kleene.planner.stopping import as_text, exists_body, levels, mark
 
@@ -24,7 +24,7 @@ from kleene.planner.stopping import as_text, exists_body, levels, mark
 def any_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
     if plan.tree.find(exp.Exists) is None:
         return plan
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     marked = plan
     for body in list(tree.find_all(exp.Select)):
         exists = exists_body(body)

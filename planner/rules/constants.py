@@ -12,7 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import Call, Ready
+from kleene.planner.calls import calls_in, copied, nodes
 from kleene.planner.dialect import CallSQL, function_name
 from kleene.planner.strict import STRICT_NAMES
 
@@ -39,12 +39,12 @@ LITERAL = (
 def constants(plan: CallPlan, context: PlanContext) -> CallPlan:
     if plan.kind != "query" or not isinstance(plan.tree, exp.Query):
         return plan
-    if not any(_constant(n) and _foldable(n) for n in plan.tree.find_all(Call, Ready)):
+    if not any(_constant(n) and _foldable(n) for n in calls_in(plan.tree)):
         return plan
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     columns: dict[str, str] = {}
     items: list[exp.Expr] = []
-    for call in [n for n in tree.find_all(Call, Ready) if _constant(n) and _foldable(n)]:
+    for call in [n for n in calls_in(tree) if _constant(n) and _foldable(n)]:
         for argument in list(call.expressions):
             text = argument.sql(CallSQL)
             if text not in columns:
@@ -69,7 +69,7 @@ def constants(plan: CallPlan, context: PlanContext) -> CallPlan:
 
 def _constant(call: exp.Expr) -> bool:
     """All arguments are made of literals, parameters and row-wise operations on them alone: an aggregate of literals depends on rows."""
-    return bool(call.expressions) and all(_literal(node) for a in call.expressions for node in a.walk())
+    return bool(call.expressions) and all(_literal(node) for a in call.expressions for node in nodes(a))
 
 
 def _literal(node: exp.Expr) -> bool:

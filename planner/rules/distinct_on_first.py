@@ -12,7 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, has_call, has_own
+from kleene.planner.calls import aggregates, copied, has_call, has_own
 from kleene.planner.dialect import function_name
 from kleene.planner.scopes import HIDDEN, Opaque, single_source
 from kleene.planner.volatile import any_volatile
@@ -21,7 +21,7 @@ from kleene.planner.volatile import any_volatile
 def distinct_on_first(plan: CallPlan, context: PlanContext) -> CallPlan:
     if not any(_applies(s) for s in plan.tree.find_all(exp.Select)):
         return plan
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     for select in [s for s in tree.find_all(exp.Select) if _applies(s)]:
         _rewrite(select)
     return plan.changed(tree, "distinct_on_first")

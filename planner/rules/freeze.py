@@ -12,14 +12,15 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
+from kleene.planner.calls import copied, nodes
 from kleene.planner.dialect import CallSQL, function_name
 from kleene.planner.volatile import is_clock
 
 
 def freeze(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not any(is_clock(n) for n in plan.tree.walk()):
+    if not any(is_clock(n) for n in nodes(plan.tree)):
         return plan
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     values = context.relations.clock()
     for node in [n for n in tree.walk() if is_clock(n)]:
         name = function_name(node) or "now"

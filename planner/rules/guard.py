@@ -21,16 +21,16 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import has_call
+from kleene.planner.calls import copied, has_call, nodes
 from kleene.planner.groups import hide, show
 from kleene.planner.guarded import strictly, tame, truth_of
 
 
 def guard(plan: CallPlan, context: PlanContext) -> CallPlan:
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     root = exp.Tuple(expressions=[tree])
     hidden: list[exp.Expr] = []
-    blocks = list(tree.find_all(exp.Select, exp.Update, exp.Delete))
+    blocks = [n for n in nodes(tree) if isinstance(n, (exp.Select, exp.Update, exp.Delete))]
     for block in blocks:
         if isinstance(block, exp.Select):
             hide(block, hidden)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, all_of, case_when, conjuncts, has_call, is_not, paren, released
+from kleene.planner.calls import aggregates, all_of, case_when, conjuncts, copied, has_call, is_not, paren, released
 from kleene.planner.scopes import Block, Opaque, describe_block
 from kleene.planner.volatile import copyable
 
@@ -23,7 +23,7 @@ from kleene.planner.volatile import copyable
 def inner_guard(plan: CallPlan, context: PlanContext) -> CallPlan:
     if not any(_guarded_queries(case) for case in plan.tree.find_all(exp.Case)):
         return plan
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     changed = False
     blocks: dict[int, Block | None] = {}
     # Inner cases first: an outer condition then travels into all that they hold.

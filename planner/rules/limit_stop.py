@@ -16,7 +16,7 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
-from kleene.planner.calls import Seen, all_of, calls_in, conjuncts, has_call, has_query, unparen
+from kleene.planner.calls import Seen, all_of, calls_in, conjuncts, copied, has_call, has_query, unparen
 from kleene.planner.rules.top_n_first import limit_below_calls
 from kleene.planner.stopping import levels, mark, plain
 from kleene.planner.volatile import any_volatile
@@ -25,7 +25,7 @@ from kleene.planner.volatile import any_volatile
 def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
     if plan.tree.find(exp.Limit) is None:
         return plan
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     root = exp.Tuple(expressions=[tree])
     marked = plan
     for select in list(root.find_all(exp.Select)):

@@ -13,7 +13,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import Call, has_call
+from kleene.planner.calls import Call, copied, has_call, nodes
 from kleene.planner.dialect import function_name
 
 AGGREGATES = frozenset({"first", "last"})
@@ -21,9 +21,9 @@ WINDOWS = AGGREGATES | {"lag", "lead", "first_value", "last_value"}
 
 
 def pick_first(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not any(_picked(n) is not None for n in plan.tree.walk()):
+    if not any(_picked(n) is not None for n in nodes(plan.tree)):
         return plan
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     root = exp.Tuple(expressions=[tree])
     for node in [n for n in root.walk() if _picked(n) is not None]:
         _turn(node)

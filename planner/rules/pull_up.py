@@ -14,7 +14,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, all_of, conjuncts, has_call, has_own, has_query, released
+from kleene.planner.calls import aggregates, all_of, conjuncts, copied, has_call, has_own, has_query, released
 from kleene.planner.dialect import CallSQL
 from kleene.planner.scopes import Opaque, bound, single_source
 from kleene.planner.volatile import any_volatile
@@ -37,7 +37,7 @@ CLAUSES = (
 def pull_up(plan: CallPlan, context: PlanContext) -> CallPlan:
     if not any(_joined(s) for s in plan.tree.find_all(exp.Select)):
         return plan
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     changed = False
     # Inner blocks first: what comes up from below may go on.
     for select in reversed(list(tree.find_all(exp.Select))):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import all_of, conjuncts, has_call, has_query, released
+from kleene.planner.calls import all_of, conjuncts, copied, has_call, has_query, released
 from kleene.planner.scopes import bound
 from kleene.planner.volatile import any_volatile
 
@@ -22,7 +22,7 @@ CLAUSES = ("distinct", "order", "limit", "offset", "with_")
 def qualify_first(plan: CallPlan, context: PlanContext) -> CallPlan:
     if not any(has_call(q) for q in plan.tree.find_all(exp.Qualify)):
         return plan
-    root = exp.Tuple(expressions=[plan.tree.copy()])
+    root = exp.Tuple(expressions=[copied(plan.tree)])
     changed = False
     for select in reversed(list(root.find_all(exp.Select))):
         if has_call(select.args.get("qualify")):

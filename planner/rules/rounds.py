@@ -13,13 +13,15 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, RoundSpec
-from kleene.planner.calls import Round
+from kleene.planner.calls import Round, copied, holds
 from kleene.planner.errors import PlanError
 from kleene.planner.statements import max_recursion
 
 
 def rounds(plan: CallPlan, context: PlanContext) -> CallPlan:
-    tree = plan.tree.copy()
+    if not holds(plan.tree, exp.With):
+        return plan
+    tree = copied(plan.tree)
     found: list[RoundSpec] = []
     for with_ in tree.find_all(exp.With):
         for cte in with_.expressions if with_.args.get("recursive") else ():

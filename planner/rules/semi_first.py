@@ -13,7 +13,18 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, all_of, any_of, conjuncts, has_call, has_own, has_query, paren, released
+from kleene.planner.calls import (
+    aggregates,
+    all_of,
+    any_of,
+    conjuncts,
+    copied,
+    has_call,
+    has_own,
+    has_query,
+    paren,
+    released,
+)
 from kleene.planner.rules.pull_up import CLAUSES
 from kleene.planner.scopes import Block, Opaque, describe_block, items_of
 from kleene.planner.volatile import any_volatile, copyable
@@ -22,7 +33,7 @@ from kleene.planner.volatile import any_volatile, copyable
 def semi_first(plan: CallPlan, context: PlanContext) -> CallPlan:
     if not any(has_call(i.args.get("query")) for i in plan.tree.find_all(exp.In)):
         return plan
-    root = exp.Tuple(expressions=[plan.tree.copy()])
+    root = exp.Tuple(expressions=[copied(plan.tree)])
     changed = False
     for select in list(root.find_all(exp.Select)):
         where = select.args.get("where")

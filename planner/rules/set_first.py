@@ -15,7 +15,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, all_of, conjuncts, has_call, has_own, has_query, released
+from kleene.planner.calls import aggregates, all_of, conjuncts, copied, has_call, has_own, has_query, released
 from kleene.planner.dialect import CallSQL
 from kleene.planner.rules.pull_up import CLAUSES
 from kleene.planner.scopes import bound
@@ -27,7 +27,7 @@ SETS = (exp.Except, exp.Intersect)
 def set_first(plan: CallPlan, context: PlanContext) -> CallPlan:
     if plan.tree.find(*SETS) is None:
         return plan
-    root = exp.Tuple(expressions=[plan.tree.copy()])
+    root = exp.Tuple(expressions=[copied(plan.tree)])
     changed = False
     for number, operation in enumerate(reversed(list(root.find_all(*SETS))), start=1):
         filtered = _filters(operation, f"kleene_set_{number}", context) if has_call(operation) else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import has_call
+from kleene.planner.calls import copied, has_call
 from kleene.planner.dialect import function_name
 from kleene.planner.scopes import HIDDEN, Opaque, single_source
 from kleene.planner.stopping import plain
@@ -21,7 +21,7 @@ from kleene.planner.stopping import plain
 def top_n_first(plan: CallPlan, context: PlanContext) -> CallPlan:
     if plan.tree.find(exp.Limit) is None:
         return plan
-    tree = plan.tree.copy()
+    tree = copied(plan.tree)
     changed = False
     for select in list(tree.find_all(exp.Select)):
         if select.args.get("limit") is None or has_call(select.args.get("where")) or not plain(select):
