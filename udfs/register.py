@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import duckdb
@@ -68,13 +69,15 @@ class Registration:
             self._create(con, f"kleene_{name}{self.suffix}", body, duckdb.sqltypes.BOOLEAN, volatile=False)
         self._create(con, f"kleene_round{self.suffix}", self._lookups.round, duckdb.sqltypes.BOOLEAN, volatile=True)
         for carrier, kind in DUCKDB_TYPES.items():
-            for name, body, volatile in (
-                ("get", self._lookups.get, False),
-                ("wave", self._lookups.wave, False),
-                ("call", self._lookups.call, True),
-                ("row", self._lookups.each_row, True),
-            ):
-                function = functools.partial(body, carrier)
+            lookups = self._lookups
+            typed: tuple[tuple[str, Callable[..., Any], bool], ...] = (
+                ("get", lookups.get, False),
+                ("wave", lookups.wave, False),
+                ("call", lookups.call, True),
+                ("row", lookups.each_row, True),
+            )
+            for name, lookup, volatile in typed:
+                function = functools.partial(lookup, carrier)
                 self._create(con, f"kleene_{name}_{carrier.value}{self.suffix}", function, kind, volatile=volatile)
 
     def _create(self, con: duckdb.DuckDBPyConnection, name: str, function: Any, kind: Any, *, volatile: bool) -> None:
