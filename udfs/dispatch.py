@@ -23,7 +23,7 @@ from kleene.udfs.batching import batch_request, may_be_batched, packs, read_batc
 from kleene.udfs.children import AT_ONCE, run_child
 from kleene.udfs.delivery import Delivery, Outcome
 from kleene.udfs.events import Event
-from kleene.udfs.gate import Gate
+from kleene.udfs.gate import Gate, Party
 from kleene.udfs.protocols import CallHandler, ProviderError, Reply, Request, Route
 from kleene.udfs.recall import Recall
 from kleene.udfs.runtime import wall_error
@@ -107,7 +107,7 @@ class Dispatcher:
         reply: Reply | None = None
         try:
             with within_wall(ledger):
-                reply = await self._sender.send(request, ledger, sent, session or "")
+                reply = await self._sender.send(request, ledger, sent, Party(session or ""))
             error = None
             return reply, sent.total
         except ProviderError as failure:
@@ -169,7 +169,8 @@ class Dispatcher:
             async with trio.open_nursery() as nursery:
                 delivery = Delivery(context, self._memo, self._land, nursery.cancel_scope)
                 pending = iter(packed)
-                for _ in range(min(len(packed), self.gate.limit(context.settings.concurrency))):
+                self.gate.widen(context.settings.concurrency)
+                for _ in range(min(len(packed), context.settings.concurrency)):
                     nursery.start_soon(self._worker, context, pending, left, delivery, room)
             await delivery.finish()
         except Exception:
@@ -262,7 +263,7 @@ class Dispatcher:
         request = batch_request(lane, [w.prompt for w in works])
         trace = functools.partial(self._tracer.batch, context, works, request, started, sent)
         try:
-            reply = await self._sender.send(request, context.ledger, sent, context.statement)
+            reply = await self._sender.send(request, context.ledger, sent, party_of(context))
         except BudgetExceeded as error:
             if error.dimension in ("tokens", "dollars") and sent.usage is None:
                 return works  # one by one they may fit
@@ -366,13 +367,13 @@ class Dispatcher:
         self, context: StatementContext, lane: Lane, prompt: str, sent: Sent
     ) -> tuple[Reply, Answered | Unknown]:
         request = lane.request(prompt)
-        reply = await self._sender.send(request, context.ledger, sent, context.statement)
+        reply = await self._sender.send(request, context.ledger, sent, party_of(context))
         answer = lane.reader.read(reply)
         if type(answer) is Unknown and answer.kind in REPAIRED and lane.reader.repairs:
             # Out of budget: the first reply stands as unknown, for a repair is worth less than the statement.
             with contextlib.suppress(BudgetExceeded):
                 asked_again = repair(request, lane.reader, reply, answer)
-                reply = await self._sender.send(asked_again, context.ledger, sent, context.statement)
+                reply = await self._sender.send(asked_again, context.ledger, sent, party_of(context))
                 answer = lane.reader.read(reply)
         return reply, answer
 
@@ -398,6 +399,11 @@ def within_wall(ledger: Ledger) -> Iterator[None]:
         yield
     if scope.cancelled_caught:
         raise wall_error(ledger)
+
+
+def party_of(context: StatementContext) -> Party:
+    """A statement as the gate knows it: bounded by its own ``concurrency``, however many rounds of it are out."""
+    return Party(context.statement, context.settings.concurrency)
 
 
 def candidates(handler: CallHandler, alias: str) -> tuple[Route, ...]:

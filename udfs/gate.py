@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+import attrs
 import trio
 
 from kleene.udfs.protocols import Route
@@ -38,15 +39,24 @@ class Endpoint:
                 self.room = None
 
 
+@attrs.frozen
+class Party:
+    """Who asks, a statement or a session, and how many of its requests may be in flight (None: as many as there is room for)."""
+
+    name: str
+    bound: int | None = None
+
+
 class Gate:
-    """Bounds requests in flight. ``party`` is who asks (a statement): parties that wait are let in by turns."""
+    """Bounds requests in flight, of all together and of each party. Parties that wait are let in by turns."""
 
     def __init__(self, bound: int, *, clock: Callable[[], float] = time.monotonic):
         self.bound = bound
         self._clock = clock
         self._inside = 0
         self._endpoints: dict[str, Endpoint] = {}
-        self._waiting: dict[tuple[str, str], deque[trio.Event]] = {}
+        self._of: dict[str, int] = {}
+        self._waiting: dict[tuple[Party, str], deque[trio.Event]] = {}
 
     def endpoint(self, route: Route) -> Endpoint:
         name = f"{route.provider}\n{route.endpoint}"
@@ -55,43 +65,53 @@ class Gate:
             found = self._endpoints[name] = Endpoint()
         return found
 
-    def limit(self, wanted: int) -> int:
-        """Set the common bound (``SET concurrency``)."""
-        self.bound = max(1, wanted)
-        return self.bound
+    def widen(self, wanted: int) -> None:
+        """Let the common bound be at least this: a party may ask for more than the others (``SET concurrency``)."""
+        self.bound = max(self.bound, wanted)
 
     @property
     def inside(self) -> int:
         return self._inside
 
-    async def enter(self, route: Route, party: str) -> Endpoint:
+    async def enter(self, route: Route, party: Party) -> Endpoint:
         """Wait for room. The caller must ``leave`` the endpoint that is returned."""
         endpoint = self.endpoint(route)
-        if self._waiting or not self._has_room(endpoint):
+        if self._waiting or not self._has_room(endpoint, party):
             await self._wait(f"{route.provider}\n{route.endpoint}", endpoint, party)
         else:
-            self._inside += 1
-            endpoint.inside += 1
+            self._let_in(endpoint, party)
         while endpoint.held_until and (wait := endpoint.held_until - self._clock()) > 0:
             try:
                 await trio.sleep(wait)
             except BaseException:
-                self.leave(endpoint)
+                self.leave(endpoint, party)
                 raise
         return endpoint
 
-    def leave(self, endpoint: Endpoint) -> None:
+    def leave(self, endpoint: Endpoint, party: Party) -> None:
         self._inside -= 1
         endpoint.inside -= 1
+        left = self._of[party.name] - 1
+        if left:
+            self._of[party.name] = left
+        else:
+            del self._of[party.name]
         if self._waiting:
             self._admit()
 
-    def _has_room(self, endpoint: Endpoint) -> bool:
+    def _let_in(self, endpoint: Endpoint, party: Party) -> None:
+        self._inside += 1
+        endpoint.inside += 1
+        self._of[party.name] = self._of.get(party.name, 0) + 1
+
+    def _has_room(self, endpoint: Endpoint, party: Party) -> bool:
         if self._inside >= self.bound:
+            return False
+        if party.bound is not None and self._of.get(party.name, 0) >= party.bound:
             return False
         return endpoint.room is None or endpoint.inside < int(endpoint.room)
 
-    async def _wait(self, name: str, endpoint: Endpoint, party: str) -> None:
+    async def _wait(self, name: str, endpoint: Endpoint, party: Party) -> None:
         turn = trio.Event()
         queue = self._waiting.setdefault((party, name), deque())
         queue.append(turn)
@@ -100,7 +120,7 @@ class Gate:
             await turn.wait()
         except BaseException:
             if turn.is_set():
-                self.leave(endpoint)  # let in and cancelled at the same moment
+                self.leave(endpoint, party)  # let in and cancelled at the same moment
             else:
                 queue.remove(turn)
                 if not queue:
@@ -113,14 +133,13 @@ class Gate:
         while progress and self._inside < self.bound:
             progress = False
             for key in list(self._waiting):
-                endpoint = self._endpoints[key[1]]
-                if not self._has_room(endpoint):
+                party, endpoint = key[0], self._endpoints[key[1]]
+                if not self._has_room(endpoint, party):
                     continue
                 queue = self._waiting.pop(key)
                 turn = queue.popleft()
                 if queue:
                     self._waiting[key] = queue  # to the end of the line
-                self._inside += 1
-                endpoint.inside += 1
+                self._let_in(endpoint, party)
                 turn.set()
                 progress = True

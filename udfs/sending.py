@@ -16,7 +16,7 @@ from kleene.udfs.tokens import TokenRatios
 from kleene.udfs.work import usage_of, usage_of_failure
 
 if TYPE_CHECKING:
-    from kleene.udfs.gate import Gate
+    from kleene.udfs.gate import Gate, Party
     from kleene.udfs.ledger import Ledger, Reservation
 
 MAX_RETRIES = 3
@@ -65,7 +65,7 @@ class Sender:
         self._random = random.Random(0)  # jitter only
         self.ratios = TokenRatios()
 
-    async def send(self, request: Request, ledger: Ledger, sent: Sent, party: str) -> Reply:
+    async def send(self, request: Request, ledger: Ledger, sent: Sent, party: Party) -> Reply:
         """The reply. Raises ``ProviderError`` when retrying cannot help, ``BudgetExceeded`` when an attempt cannot be reserved."""
         attempt = 0
         patience: float | None = None
@@ -92,7 +92,7 @@ class Sender:
                 attempt += 0 if failure.kind == "rate_limited" else 1
                 sent.retries += 1
             finally:
-                self._gate.leave(endpoint)
+                self._gate.leave(endpoint, party)
             await trio.sleep(wait)
 
     async def _attempt(self, request: Request, route: Route, ledger: Ledger, sent: Sent) -> Reply:
