@@ -95,24 +95,38 @@ class TableNote:
 
 def system_prefix(catalog: CatalogView, budget: BudgetLimits, standing: Standing = Standing()) -> str:
     """The system text of a session: the same for equal arguments."""
+    return "\n\n".join(text for _, text in prefix_parts(catalog, budget, standing))
+
+
+def prefix_parts(
+    catalog: CatalogView, budget: BudgetLimits, standing: Standing = Standing()
+) -> tuple[tuple[str, str], ...]:
+    """The parts of the system text, each with a name: what ``scripts/prompt_report.py`` counts."""
     who = _WHO.format(turns=count(standing.max_turns, "turn"))
     if standing.depth:
         who += f"\nYou are a child session at depth {standing.depth} of {standing.max_depth}: your FINAL goes to the session that asked."
-    language = [
-        _LANGUAGE,
-        *(line for name, line in (("expand", _EXPAND), ("llm_agg", _AGG)) if name in map(_bare, catalog.model_calls)),
+    parts = [
+        ("who and how to reply", who),
+        ("language", _language(catalog)),
+        ("how to work", _STRATEGY),
+        ("what there is", "# What there is\n" + catalog_text(catalog)),
+        ("budget", budget_line(budget)),
     ]
-    if catalog.read_tools:
-        language.append(_READ_TOOLS.format(name=_bare(catalog.read_tools[0])))
-    if catalog.effect_tools:
-        language.append(_EFFECT_TOOLS.format(name=_bare(catalog.effect_tools[0])))
-    if "rlm" in map(_bare, catalog.sessions):
-        language.append(_CHILDREN)
-    language.append(_CHOICES)
-    parts = [who, "\n".join(language), _STRATEGY, "# What there is\n" + catalog_text(catalog), budget_line(budget)]
     if standing.role_prompt:
-        parts.append(standing.role_prompt.strip())
-    return "\n\n".join(parts)
+        parts.append(("role", standing.role_prompt.strip()))
+    return tuple(parts)
+
+
+def _language(catalog: CatalogView) -> str:
+    calls = {_bare(f) for f in (*catalog.model_calls, *catalog.sessions)}
+    told = (("expand", _EXPAND), ("llm_agg", _AGG), ("rlm", _CHILDREN))
+    lines = [_LANGUAGE, *(line for name, line in told if name in calls)]
+    if catalog.read_tools:
+        lines.append(_READ_TOOLS.format(name=_bare(catalog.read_tools[0])))
+    if catalog.effect_tools:
+        lines.append(_EFFECT_TOOLS.format(name=_bare(catalog.effect_tools[0])))
+    lines.append(_CHOICES)
+    return "\n".join(lines)
 
 
 def task_message(task: str, note: str = "", *, check: str = "") -> str:
