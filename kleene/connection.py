@@ -206,6 +206,15 @@ class Connection:
         except duckdb.Error:
             return None
 
+    def knows_type(self, kind: str) -> bool:
+        """DuckDB has a type of this name; also said of all types inside the user's transaction, which a wrong one would abort."""
+        try:
+            if self.in_autocommit():
+                self.con.execute(f"DESCRIBE SELECT CAST(NULL AS {kind})").fetchall()
+        except duckdb.Error:
+            return False
+        return True
+
     def clock(self) -> dict[str, tuple[str, str]]:
         names = list(CLOCKS)
         values = self.rows("SELECT " + ", ".join(f"({CLOCKS[n]})::VARCHAR, typeof({CLOCKS[n]})" for n in names))[0]

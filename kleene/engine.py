@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -24,7 +24,7 @@ from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import KleeneError, PlanError, did_you_mean
 from kleene.planner.plan import plan as plan_statement
 from kleene.planner.specs import BudgetLimits, Usage, Volatility
-from kleene.planner.statements import Statement, fill_parameters, number_placeholders, parse
+from kleene.planner.statements import Statement, fill_parameters, number_placeholders, parse, span_of
 from kleene.problems import from_duckdb, is_users_mistake
 from kleene.result import Result
 from kleene.runner import Running, Surroundings
@@ -34,6 +34,7 @@ from kleene.udfs.lookups import Key, Lookups, SiteAnswers
 from kleene.udfs.register import Registration
 from kleene.udfs.runtime import Task
 from kleene.udfs.statement import Ask, CallSite, StatementContext
+from kleene.udfs.text import clean
 from kleene.udfs.waiting import in_thread
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class Engine:
     def _sql(self, text: str, params: Params, frame: FrameType | None) -> Result:
         with self._lock:
             self._check_open()
+            text, params = clean(text), cleaned(params)
             statements = parse(text)
             if not statements:
                 return message("no statement")
@@ -176,6 +178,8 @@ class Engine:
             return self._pure(statement, statement.text, params, frame)
         if self.trust == "model":
             self._check_policy(statement)
+        if isinstance(tree, nodes.CreateFunction):
+            self._check_types(tree, statement)
         own = run_own(statement, self.state, self.ledger, trust=self.trust)
         if own is not None:
             self._after_own(tree)
@@ -353,6 +357,21 @@ class Engine:
             return self.connection.in_worker(
                 lambda: explain(running, cheapest(running, plan, params), params), running.cancel
             )
+
+    def _check_types(self, tree: nodes.CreateFunction, statement: Statement) -> None:
+        """A declared type that DuckDB does not know is an error now, not when the function is called."""
+        declared = [*(tree.args.get("params") or ()), *(tree.args.get("columns") or ())]
+        kinds = [(d.args["kind"], d) for d in declared]
+        if tree.args.get("returns") is not None:
+            kinds.append((tree.args["returns"], tree.this))
+        for kind, place in kinds:
+            if not self.connection.knows_type(kind.sql(CallSQL)):
+                raise PlanError(
+                    f"there is no type {kind.sql(CallSQL)}",
+                    hint="types are DuckDB's: TEXT, BOOLEAN, BIGINT, DOUBLE, DATE, STRUCT(a TEXT), TEXT[], ...",
+                    span=span_of(statement, place) or statement.span,
+                    source=statement.source,
+                )
 
     def _check_policy(self, statement: Statement) -> None:
         from kleene.planner.policy import check_model
@@ -595,6 +614,13 @@ class Engine:
             if is_users_mistake(error):
                 raise from_duckdb(str(error), self.state.catalog, statement) from error
             raise
+
+
+def cleaned(params: Params) -> Params:
+    """Parameters as DuckDB can take them: lone surrogates in texts become U+FFFD, as in a statement's own text."""
+    if isinstance(params, Mapping):
+        return {name: clean(v) if isinstance(v, str) else v for name, v in params.items()}
+    return params if params is None else [clean(v) if isinstance(v, str) else v for v in params]
 
 
 def with_tree(statement: Statement, tree: exp.Expr) -> Statement:

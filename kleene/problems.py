@@ -66,14 +66,22 @@ def _place(text: str, message: str, statement: Statement) -> Span | None:
     return Span.at(statement.source, statement.span.start + found.start(), statement.span.start + found.end())
 
 
+def _is_near(message: str, suggested: str) -> bool:
+    """DuckDB always suggests something; only what resembles a name of the message helps."""
+    names = re.findall(r"[A-Za-z_]\w+", message)
+    return did_you_mean(suggested.strip().split(".")[-1], names) is not None
+
+
 def _hint(text: str, message: str, rest: str, catalog: Catalog | None) -> str | None:
     unknown = re.search(r"Function with name \"?(\w+)\"? does not exist", message)
     if unknown and catalog is not None:
         near = did_you_mean(unknown.group(1), catalog.functions)
+        if near == unknown.group(1).lower():
+            return f"it is called in a query: SELECT {near}(...)"
         if near is not None:
             return f"did you mean {near}? {catalog.functions[near.lower()].signature()}"
     near_duckdb = re.search(r"Did you mean \"?([^\"?\n]+)\"?\??", text)
-    if near_duckdb and not near_duckdb.group(1).startswith(("pg_", "duckdb_", "sqlite_")):
+    if near_duckdb and _is_near(message, near_duckdb.group(1)):
         return f"did you mean {near_duckdb.group(1).strip()}?"
     candidates = re.search(r"Candidate bindings: (.+)", rest)
     if candidates:

@@ -798,3 +798,47 @@ def test_a_prepared_statement_is_planned_at_each_execute(db):
             k.sql("EXECUTE p('x')")
         k.sql("PREPARE q AS SELECT 1 + ?")
         assert k.sql("EXECUTE q(2)").fetchall() == [(3,)]
+
+
+# -- bad input -----------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sql", "params", "sent"),
+    [
+        ("SELECT llm('a\ud83d')", None, "a\ufffd"),
+        ("SELECT llm(?)", ["b\ud83d"], "b\ufffd"),
+        ("SELECT llm($x)", {"x": "\ud83d\ude00"}, "\U0001f600"),
+    ],
+)
+def test_a_lone_surrogate_becomes_a_replacement_character_and_a_pair_one_character(sql, params, sent):
+    with engine(CountingModel(lambda p: "x\ud83dy")) as (k, model):
+        assert k.sql(sql, params).fetchall() == [("x\ufffdy",)]
+        assert model.requests[0].messages[0].text == sent
+
+
+@pytest.mark.parametrize(
+    ("sql", "rendered"),
+    [
+        (
+            "CREATE FUNCTION h(x nope) RETURNS BOOLEAN AS PROMPT '{x}'",
+            "error: there is no type nope\nline 1: CREATE FUNCTION h(x nope) RETURNS BOOLEAN AS PROMPT '{x}'\n"
+            "                          ^\nhint: types are DuckDB's: TEXT, BOOLEAN, BIGINT, DOUBLE, DATE, STRUCT(a TEXT), TEXT[], ...",
+        ),
+        (
+            "CALL llm('x')",
+            "error: Table Function with name llm does not exist\nline 1: CALL llm('x')\n             ^^^\n"
+            "hint: it is called in a query: SELECT llm(...)",
+        ),
+        ("SELECT f(1)", "error: Scalar Function with name f does not exist\nline 1: SELECT f(1)\n               ^"),
+        ("SELECT 'abc", "error: unterminated string literal\nline 1: SELECT 'abc\n               ^"),
+        ("DROP FUNCTION nope", "error: there is no function nope\nhint: SHOW FUNCTIONS lists them"),
+        ("CALIBRATE f FROM t", "error: CALIBRATE is not available yet\nline 1: CALIBRATE f FROM t\n        ^^^^^^^^^^^^^^^^^^\nhint: declare PROXY g THRESHOLDS (low, high)"),
+    ],
+)
+def test_wrong_statements_get_one_clear_message(db, sql, rendered):
+    with engine(con=db) as (k, model):
+        with pytest.raises(kleene.KleeneError) as caught:
+            k.sql(sql)
+        assert caught.value.render() == rendered
+        assert model.calls == 0 and k.sql("SELECT 1").fetchall() == [(1,)]
