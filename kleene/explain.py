@@ -122,6 +122,9 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
             item = _until_stopped(site, estimate, stop, asks)
         elif site.demand is not None:
             item = SiteEstimate(site, None, 0, 0, 0.0, False, f"on demand: {site.demand}")
+        elif asks and site.spec.session:
+            why = _children(running, asks, estimate.hits)
+            item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, False, why)
         elif asks and not waits and not bounded:
             item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, True)
         elif asks:
@@ -171,6 +174,16 @@ def _until_stopped(site: Site, most: Estimate, stop: StopSpec, asks: list[Ask]) 
     share = calls / most.calls if most.calls else 0.0
     why = f"{reason}; at most {most.calls}"
     return SiteEstimate(site, calls, most.hits, round(most.tokens * share), most.dollars * share, False, why)
+
+
+def _children(running: Running, asks: list[Ask], hits: int) -> str:
+    """How many child sessions would start, and what their calls are taken from."""
+    family = running.context.children
+    if asks[0].site.spec.session != "child" or family is None:
+        return "no model is asked"
+    asked = len({a.key for a in asks}) - hits
+    children = f"{asked} child session{'' if asked == 1 else 's'}"
+    return f"{children}, {family.expected_cost(asks[0].site.spec, [a.site.arguments(a.key) for a in asks])[3]}"
 
 
 def _waits_for(plan: CallPlan, site: Site) -> frozenset[int]:
@@ -268,7 +281,7 @@ def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact
     lines = []
     for item in sites:
         site = item.site
-        parts = [f"#{site.number} {site.label}  [λ {site.spec.alias}]"]
+        parts = [f"#{site.number} {site.label}  [{_who(site)}]"]
         if item.calls is None:
             parts.append("? calls")
         else:
@@ -285,6 +298,13 @@ def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact
     if plan.rules:
         lines.append("rules: " + ", ".join(plan.rules))
     return "\n".join(lines)
+
+
+def _who(site: Site) -> str:
+    """The model that answers, or the role of the children that do."""
+    if not site.spec.session:
+        return f"λ {site.spec.alias}"
+    return f"ρ {(site.spec.system or 'session').partition(':')[0]}"
 
 
 def _count(value: int, noun: str) -> str:

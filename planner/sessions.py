@@ -75,8 +75,9 @@ def specified(call: CallSpec, spec: FunctionSpec, given: Mapping[str, exp.Expr],
 
 
 def definition(roles: tuple[AgentSpec, ...]) -> str:
-    """A digest of all that roles say."""
-    return hashlib.sha256("\n".join(repr(r) for r in roles).encode("utf-8", "replace")).hexdigest()
+    """The role's name (``agents`` for several) and a digest of all that they say."""
+    digest = hashlib.sha256("\n".join(repr(r) for r in roles).encode("utf-8", "replace")).hexdigest()
+    return f"{roles[0].name if len(roles) == 1 else 'agents'}:{digest}"
 
 
 def with_defaults(spec: FunctionSpec, given: Mapping[str, exp.Expr]) -> dict[str, exp.Expr]:

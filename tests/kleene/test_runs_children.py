@@ -436,8 +436,11 @@ def test_explain_estimates_children_from_past_ones_and_starts_none() -> None:
     )
     with engine(script) as k:
         k.run("Go")
-    assert "12 calls" in script.told(1)
-    assert "6 calls" in script.told(3)
+    assert script.told(1).startswith(
+        "#1 spawn('judge', 'x')  [ρ judge]  ≈ 12 calls, ~24000 tok, $0  (1 child session, at most 12 calls a child of judge)\ntotal: ≈ 12 calls"
+    )
+    assert "[ρ judge]  ≈ 6 calls, " in script.told(3)
+    assert "(3 child sessions, as 1 past child of judge)" in script.told(3)
     assert len(script.child_paths) == 1
 
 
