@@ -265,9 +265,9 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, l
         if own:
             connection.rollback()
         around.lookups.close([c.answers for c in call_sites], stops)
-    for stop in stops:
-        site = call_sites[int(stop.site.split(":")[1]) - 1]
-        for keys in stop.missing.values():
+    for under in stops:
+        site = call_sites[int(under.site.split(":")[1]) - 1]
+        for keys in under.missing.values():
             site.answers.notes.update(dict.fromkeys(keys))
     notes = {
         s.number: [Ask(c, k) for k in c.answers.notes]
