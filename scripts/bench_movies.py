@@ -219,23 +219,21 @@ def answer(k: kleene.Engine, model: Reader, question: Question, truth: Rows) -> 
 
 
 def run(data: Path, show: Callable[[str], None] = lambda text: None) -> tuple[list[Answered], list[Answered]]:
-    """All questions, each in an engine of its own, and all in one."""
-    labels = Labels.read(data)
+    """All questions, each as if it were the only one (without memo), and all in one session."""
+    model = Reader(Labels.read(data))
     truths = [
         duckdb.connect().execute(f"FROM read_csv('{data / 'ground_truth' / (q.id + '.csv')}')").fetchall()
         for q in QUESTIONS
     ]
-    alone, together = [], []
-    for question, truth in zip(QUESTIONS, truths, strict=True):
-        model = Reader(labels)
+    both: list[list[Answered]] = []
+    for memo in ("off", "on"):
         with engine(data, model) as k:
-            show(k.explain(question.sql).duckdb_sql)
-            alone.append(answer(k, model, question, truth))
-    model = Reader(labels)
-    with engine(data, model) as k:
-        for question, truth in zip(QUESTIONS, truths, strict=True):
-            together.append(answer(k, model, question, truth))
-    return alone, together
+            k.sql(f"SET memo = {memo}")
+            if memo == "off":
+                for question in QUESTIONS:
+                    show(k.explain(question.sql).duckdb_sql)
+            both.append([answer(k, model, q, truth) for q, truth in zip(QUESTIONS, truths, strict=True)])
+    return both[0], both[1]
 
 
 def main() -> int:
