@@ -17,6 +17,7 @@ _SCHEMA = re.compile(
 _EFFORT = re.compile(r"reasoning|effort|thinking", re.I)
 _MAX_TOKENS = re.compile(r"max_completion_tokens|max_tokens", re.I)
 _TEMPERATURE = re.compile(r"temperature", re.I)
+_ITEM = re.compile(r"type of 'item'", re.I)
 _SEED = re.compile(r"\bseed\b", re.I)
 
 
@@ -29,6 +30,7 @@ class Degrade:
     seed: bool = True
     temperature: bool = True
     swap_max_tokens: bool = False
+    typed_items: bool = False
     _ignored: int = attrs.field(default=0, init=False)
 
     def learn(self, refusal: str, request: Request) -> bool:
@@ -51,19 +53,20 @@ class Degrade:
             and re.search(r"unsupported|not supported|use '", refusal, re.I)
         ):
             self.swap_max_tokens = True
+        elif not self.typed_items and _ITEM.search(refusal) and any(m.role == "assistant" for m in request.messages):
+            self.typed_items = True
         else:
             return False
         return True
 
     def saw(self, reply: Reply) -> None:
-        """Take in a reply to a request with a schema. A server that decodes by the schema never ends in something that is no JSON: one that
-        does so twice in a row ignores how it was asked, and is asked in the next way."""
-        if reply.stop != "end" or not reply.text.strip() or self.structured == "text":
+        """Take in a reply to a request with a schema. A server that decodes by the schema never begins or ends in something that is no JSON:
+        one that does so twice in a row ignores how it was asked, and is asked in the next way."""
+        if reply.stop not in ("end", "length") or not reply.text.strip() or self.structured == "text":
             return
-        try:
-            parse(reply.text)
+        if _is_json(reply.text, cut=reply.stop == "length"):
             self._ignored = 0
-        except JsonProblem:
+        else:
             self._ignored += 1
         if self._ignored >= 2:
             self._ignored = 0
@@ -85,3 +88,13 @@ class Degrade:
         if not self.temperature:
             found.append("no temperature")
         return tuple(found)
+
+
+def _is_json(text: str, *, cut: bool) -> bool:
+    if cut:
+        return text.lstrip()[:1] in ("{", "[", '"')
+    try:
+        parse(text)
+    except JsonProblem:
+        return False
+    return True

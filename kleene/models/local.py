@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
+import os
 import threading
 from pathlib import Path
 from typing import Any, ClassVar
@@ -106,6 +107,8 @@ class Local:
         params = xllamacpp.CommonParams()
         params.model.path = str(self.file)
         params.n_ctx, params.n_parallel = self.context, self.parallel
+        # A core is left to DuckDB: llama.cpp's threads wait for each other spinning, twenty times slower where one is kept from running.
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = max(1, (os.cpu_count() or 2) - 1)
         if embeddings:
             params.embedding = True
             params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN

@@ -10,7 +10,7 @@ from kleene.models.openai import openai_endpoint, structured_messages
 from kleene.models.provider import Capabilities, OnText
 from kleene.models.schemas import WireSchema, for_openai
 from kleene.planner.specs import Price
-from kleene.udfs.protocols import Reply, Request
+from kleene.udfs.protocols import Message, Reply, Request
 
 _INCOMPLETE = {"max_output_tokens": "length", "content_filter": "refusal"}
 
@@ -51,7 +51,7 @@ class Responses(HttpProvider):
         structured, messages = structured_messages(self, request)
         body: dict[str, Any] = {
             "model": self.model,
-            "input": [{"role": m.role, "content": m.text} for m in messages],
+            "input": [_item(m, self.degrade.typed_items) for m in messages],
             "max_output_tokens": options.max_tokens,
             "store": False,
         }
@@ -102,6 +102,13 @@ class Responses(HttpProvider):
 
     def fold(self, on_text: OnText) -> ResponseFold:
         return ResponseFold(on_text)
+
+
+def _item(message: Message, typed: bool) -> dict[str, Any]:
+    """A message as a short item, which all servers but llama.cpp's take for both roles; typed, as the model's own output item."""
+    if not typed or message.role != "assistant":
+        return {"role": message.role, "content": message.text}
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": message.text}]}
 
 
 class ResponseFold:

@@ -37,7 +37,9 @@ def run(work: Callable[[], Awaitable[T]], within: float = 20.0) -> T:
     return trio.run(main)
 
 
-def send(model: HttpProvider, request: Request, on_text: Callable[[str], None] | None = None) -> Reply:
+def send(
+    model: HttpProvider, request: Request, on_text: Callable[[str], None] | None = None, within: float = 20.0
+) -> Reply:
     """One request in a loop of its own, connections closed."""
 
     async def work() -> Reply:
@@ -46,7 +48,7 @@ def send(model: HttpProvider, request: Request, on_text: Callable[[str], None] |
         finally:
             await model.aclose()
 
-    return run(work)
+    return run(work, within)
 
 
 def fail(
