@@ -90,7 +90,9 @@ class EngineLike(Protocol):
         data: Any = None,
         max_turns: int = 30,
         check: str | None = None,
-        **more: Any,
+        max_depth: int = 2,
+        keep: bool = False,
+        from_run: str | None = None,
     ) -> RunLike: ...
 
     def resume(

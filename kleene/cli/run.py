@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kleene.cli.command import Command
 from kleene.cli.options import count
@@ -60,7 +60,7 @@ def execute(inv: Invocation) -> int:
     task = read_text(args.task, terminal.stdin)
     tally = Tally()
     turns = Turns(tally, terminal, always=args.turns)
-    given = {"max_depth": args.max_depth, "keep": args.keep, "from_run": args.from_run}
+    given: dict[str, Any] = {"max_depth": args.max_depth, "keep": args.keep, "from_run": args.from_run}
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     with engine_of(inv, tally=tally, on_event=turns, budget=run_budget(inv)) as engine:
         with shown(tally, terminal):

@@ -103,7 +103,7 @@ def _typed(final: Result, columns: tuple[Param, ...], connection: Connection) ->
 def _row(
     answer: str | None, detail: dict[str, Any], session: str | None, columns: tuple[Param, ...], given: dict[str, Any]
 ) -> dict[str, Any]:
-    row = {c.name: given.get(c.name) for c in columns} if columns else {"answer": answer}
+    row: dict[str, Any] = {c.name: given.get(c.name) for c in columns} if columns else {"answer": answer}
     row["detail"] = detail
     return row if session is None else {**row, "session": session}
 

@@ -13,7 +13,7 @@ import duckdb
 from kleene.planner.errors import ConfigError, PlanError
 from kleene.planner.sessions import RELATION
 from kleene.result import Result
-from kleene.session.context import Feed, Inline, load_context
+from kleene.session.context import Feed, Inline, load_context, text_feed
 from kleene.session.excerpt import excerpt
 from kleene.session.prefix import TableNote, context_note
 from kleene.session.world import Outcome
@@ -53,7 +53,7 @@ def load_text(connection: Connection, context: str) -> Loaded:
         if alone is None:
             return _load_rows(connection, kind, rows)
         context = alone
-    (feed,) = load_context([Inline(context, "the session that asked")])
+    feed = text_feed(Inline(context, "the session that asked"))
     _fill(connection.con, feed)
     return _loaded(connection, [feed.note()], feed.notes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import duckdb
@@ -214,6 +214,15 @@ class SessionWorld:
             raise Cancelled("cancelled")
 
     # -- what there is ---------------------------------------------------------------------------------------------------------------
+
+    def plan(self) -> list[tuple[Any, Any]]:
+        found = self._connection.rows(
+            "SELECT count(*) FROM duckdb_columns() WHERE schema_name = $1 AND table_name = 'plan' AND column_name IN ('step', 'status')",
+            [self.state.schema],
+        )
+        if found[0][0] != 2:
+            return []
+        return self._connection.rows(f'SELECT step, status FROM "{self.state.schema}"."plan" LIMIT 1000')
 
     def release(self) -> None:
         held, self._held = self._held, None

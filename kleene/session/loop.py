@@ -20,6 +20,7 @@ from kleene.session.failures import FailureLog
 from kleene.session.feedback import CheckResult
 from kleene.session.final import rows_json
 from kleene.session.prefix import Standing, system_prefix, task_message
+from kleene.session.steps import plan_line
 from kleene.session.text import count, one_line, scrub
 from kleene.session.world import Outcome, Statement, World
 from kleene.udfs.events import FinalRecorded, SessionFinished, SessionStarted, TurnFinished
@@ -333,6 +334,8 @@ class _Session:
         footer = render.footer(self.turns, self.max_turns, self.world.usage(), self.world.remaining())
         if end is not None:
             return footer
+        plan = plan_line(self.world.plan())
+        footer = f"{footer}\n{plan}" if plan else footer
         left = self.max_turns - self.turns
         return f"{footer}\n{feedback.FORCED if self.force and left == 0 else feedback.closing(left)}"
 

@@ -70,7 +70,8 @@ turn. Texts hold line ends: replace(text, chr(10), ' ') before you match a phras
 4. Partition what is long: GROUP BY ordinal // 20 with string_agg(text, chr(10) ORDER BY ordinal). Never select a long text whole.
 5. Map: one statement that calls a model on the rows that remain, typed results into a table: CREATE TABLE facts AS SELECT ... Try it on \
 LIMIT 3 and look at the answers before you run it on all.
-6. Aggregate the typed columns with SQL, check what surprises you in the source rows, then FINAL."""
+6. Aggregate the typed columns with SQL, check what surprises you in the source rows, then FINAL.
+A table plan(step, status) of yours, with todo, doing and done, is summed up after each turn."""
 
 
 @attrs.frozen

@@ -112,6 +112,10 @@ class World(Protocol):
         """One model turn: budgeted, traced and retried. Raises ``CallFailed``, ``BudgetExceeded``, ``Refused`` or ``Cancelled``."""
         ...
 
+    def plan(self) -> list[tuple[Any, Any]]:
+        """Step and status of the session's own table ``plan``, in the order of its rows; nothing where it has none."""
+        ...
+
     def release(self) -> None:
         """Give back what was held of the budget for one last turn."""
         ...

@@ -212,6 +212,18 @@ def test_turns_can_be_read_back_as_a_table() -> None:
     )
 
 
+def test_a_plan_is_summed_up_after_each_turn() -> None:
+    script = Script(
+        sql("CREATE TABLE plan AS FROM (VALUES ('look', 'doing'), ('map', 'todo')) t(step, status)"),
+        sql("INSERT INTO plan VALUES ('look', 'done')"),
+        sql("FINAL(1)"),
+    )
+    with engine(script) as k:
+        k.run("Go")
+    assert "\nplan: 0 of 2 done · doing: look · next: map\nGo on with SQL" in script.told(1)
+    assert "\nplan: 1 of 2 done · next: map\nGo on with SQL" in script.told(2)
+
+
 def test_without_a_budget_a_run_has_200_calls_where_nothing_is_priced() -> None:
     with engine(Script(sql("FINAL(1)"))) as k:
         run = k.run("Go")

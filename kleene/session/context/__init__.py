@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from kleene.session.context.feed import Feed
-from kleene.session.context.load import Inline, load_context
+from kleene.session.context.load import Inline, load_context, text_feed
 
-__all__ = ["Feed", "Inline", "load_context"]
+__all__ = ["Feed", "Inline", "load_context", "text_feed"]

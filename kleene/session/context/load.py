@@ -67,6 +67,11 @@ def load_context(
     return tuple(loader.feeds())
 
 
+def text_feed(source: Inline, name: str = "ctx") -> Feed:
+    """The table of one text that is there already: what ``load_context`` makes of it, without looking at any file."""
+    return _ctx(name, [_inline(source)], [], scrub(source.name), with_source=False)
+
+
 @attrs.define
 class _Loader:
     """Sorts sources into the documents of ctx and the tables; ``labels`` names each source of documents."""

@@ -83,6 +83,9 @@ class World:
     def release(self) -> None:
         pass
 
+    def plan(self) -> list[tuple[object, object]]:
+        return []
+
     def remaining(self) -> BudgetLimits:
         return self.limits
 

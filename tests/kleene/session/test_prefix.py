@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kleene.planner.roles import ROLES, SESSION_FUNCTIONS
 from kleene.planner.specs import BudgetLimits
 from kleene.session.prefix import (
     Standing,
@@ -29,7 +30,9 @@ MODEL_CALLS = (
     ),
     FunctionView("expand(prompt TEXT, n BIGINT) -> TABLE(item TEXT)", "at most n items, one a row"),
 )
-STANDARD = CatalogView(tables=(CTX,), model_calls=MODEL_CALLS)
+SESSIONS = tuple(FunctionView(f.signature(), f.description) for f in SESSION_FUNCTIONS)
+AGENTS = tuple(AgentView(a.name, a.description) for a in ROLES)
+STANDARD = CatalogView(tables=(CTX,), model_calls=MODEL_CALLS, sessions=SESSIONS, agents=AGENTS)
 EXPECTED = Path(__file__).parents[2] / "fixtures" / "session" / "prefix.txt"
 
 

@@ -59,6 +59,9 @@ class World:
     def release(self) -> None:
         pass
 
+    def plan(self) -> list[tuple[object, object]]:
+        return []
+
     def remaining(self) -> BudgetLimits:
         return BudgetLimits()
 
