@@ -289,7 +289,7 @@ def by_swan(python: str, url: str, in_flight: int, workload: Workload) -> Run:
     done = subprocess.run([python, "-c", SWAN], input=json.dumps(given), capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise RuntimeError((done.stderr.strip() or "no output").splitlines()[-1])
-    found = json.loads(done.stdout)
+    found = json.loads(done.stdout.splitlines()[-1])
     with tables(workload) as con:
         true = con.execute(workload.truth).fetchall()
     return Run(take(url), found["wall"], found["cpu"], workload.right([tuple(r) for r in found["rows"]], true))
