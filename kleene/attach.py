@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from kleene.budgets import checked
 from kleene.config import Config, load_config
 from kleene.engine import Engine
 from kleene.models import build_handler
@@ -106,6 +107,12 @@ def _open(
         raise ConfigError(
             f"trust is {trust!r}", hint="'host' for your own statements, 'model' for SQL that a model wrote"
         )
+    if not isinstance(con, duckdb.DuckDBPyConnection):
+        raise ConfigError(
+            f"a DuckDB connection is needed, not {type(con).__name__}",
+            hint="kleene.attach(duckdb.connect(...)), or kleene.connect(path)",
+        )
+    budget = checked(budget)
     if tools or approve is not None:
         raise ConfigError("tools and approve are not available in this version", hint="leave them out")
     config = load_config(workspace) if config is None else config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,13 +16,14 @@ import duckdb
 from sqlglot import exp
 
 from kleene import frames, macros
+from kleene.budgets import checked
 from kleene.connection import Connection, Params
 from kleene.explain import Plan, cheapest, explain, pure_plan
 from kleene.own import State, message, run_own
 from kleene.planner import nodes
 from kleene.planner.callplan import CallPlan
 from kleene.planner.dialect import CallSQL
-from kleene.planner.errors import KleeneError, PlanError, did_you_mean
+from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
 from kleene.planner.plan import plan as plan_statement
 from kleene.planner.specs import BudgetLimits, Usage, Volatility
 from kleene.planner.statements import Statement, fill_parameters, number_placeholders, parse, span_of
@@ -39,6 +41,7 @@ from kleene.udfs.waiting import in_thread
 
 if TYPE_CHECKING:
     from kleene.runs import Run
+    from kleene.planner.policy import AllowList
     from kleene.udfs.children import Children
 
 STORE_TABLES = frozenset(
@@ -108,11 +111,13 @@ class Engine:
         self._owns_connection = owns_connection
         self._owns_services = owns_services
         self._lock = threading.RLock()
+        self._process = os.getpid()
         self._running: Running | None = None
         self._closed = False
         self._prepared: dict[str, exp.Expr] = {}
         self._asking: Task[Any] | None = None
         self._sessions: list[Cancellable] = []
+        self._allowed: AllowList | None = None
         self._lookups = Lookups()
         self.connection.check_free()
         self._registration = Registration(con, self._lookups, in_transaction=not self.connection.in_autocommit())
@@ -142,9 +147,10 @@ class Engine:
         return self._sql(text, params, sys._getframe(1))
 
     def _sql(self, text: str, params: Params, frame: FrameType | None) -> Result:
-        with self._lock:
+        self._check_place()
+        with self._lock, shallow():
             self._check_open()
-            text, params = clean(text), cleaned(params)
+            text, params = clean(_text(text)), cleaned(params)
             statements = parse(text)
             if not statements:
                 return message("no statement")
@@ -274,7 +280,9 @@ class Engine:
     def _final(self, statement: Statement, tree: nodes.Final, params: Params, frame: FrameType | None) -> Result:
         query = tree.args.get("query")
         if query is None:
-            query = exp.Select(expressions=[tree.this.copy()])
+            value = tree.this.copy()
+            named = isinstance(value, exp.Alias | exp.Column | exp.Star)
+            query = exp.Select(expressions=[value if named else exp.alias_(value, "answer")])
         query = query.copy()
         while isinstance(query, exp.Subquery) and not query.alias:
             query = query.this
@@ -331,8 +339,10 @@ class Engine:
     def explain(self, text: str, params: Params = None) -> Plan:
         """What the statement (the last one of the text) would cost now. Runs DuckDB's part once with nothing sent; see ``Plan``."""
         frame = sys._getframe(1)
-        with self._lock:
+        self._check_place()
+        with self._lock, shallow():
             self._check_open()
+            text, params = clean(_text(text)), cleaned(params)
             statements = parse(text)
             if not statements:
                 raise PlanError("there is no statement to explain")
@@ -374,20 +384,26 @@ class Engine:
                 )
 
     def _check_policy(self, statement: Statement) -> None:
-        from kleene.planner.policy import check_model
+        from kleene.planner.policy import check_model, load_allow_list
 
+        if self._allowed is None:
+            self._allowed = load_allow_list()
         own = self.connection.table_names(self.schema)
         check_model(
             statement,
             functions=frozenset(self.state.catalog.functions),
             tables=lambda name: name.lower() in own or name.lower() in SESSION_TABLES,
             writable=lambda name: name.lower() not in SESSION_TABLES and name.lower() not in self.protected,
+            allow_list=self._allowed,
         )
 
     def _after_own(self, tree: exp.Expr) -> None:
         if isinstance(tree, nodes.SetKey | nodes.ResetKey):
             self.services.trace.trace_text = self.state.settings.trace_text
+            if self._plain_names:
+                self._open_plain_sites()
         if isinstance(tree, nodes.CreateFunction) and self._plain_names:
+            self._open_plain_sites()
             with suppress(duckdb.Error):
                 self._macros = sorted(
                     {*self._macros, *macros.create(self.con, self.state.catalog, self._registration.suffix)[0]}
@@ -426,11 +442,13 @@ class Engine:
 
     # -- plain names ---------------------------------------------------------------------------------------------------------------------
 
+    def _open_plain_sites(self) -> None:
+        """Sites of the plain names, without answers: those of an earlier definition or setting are another question's."""
+        names = [spec.name for spec in self.state.catalog.functions.values()]
+        self._lookups.open([SiteAnswers(name=f"{macros.SITE}:{name}", ask=self._plain_ask) for name in names])
+
     def _open_plain_names(self) -> None:
-        sites = []
-        for spec in self.state.catalog.functions.values():
-            sites.append(SiteAnswers(name=f"{macros.SITE}:{spec.name}", ask=self._plain_ask))
-        self._lookups.open(sites)
+        self._open_plain_sites()
         try:
             self._macros, left = macros.create(self.con, self.state.catalog, self._registration.suffix)
         except duckdb.Error as error:
@@ -505,7 +523,8 @@ class Engine:
             keep=keep,
             from_run=from_run,
         )
-        return run_task(self, asked, budget)
+        self._check_place()
+        return run_task(self, asked, checked(budget))
 
     def resume(
         self,
@@ -523,7 +542,8 @@ class Engine:
         """
         from kleene.runs import resume_task
 
-        return resume_task(self, run_id, budget=budget, max_turns=max_turns, check=check)
+        self._check_place()
+        return resume_task(self, run_id, budget=checked(budget), max_turns=max_turns, check=check)
 
     def _family(self) -> Children:
         """Who answers this engine's calls of sessions."""
@@ -571,6 +591,9 @@ class Engine:
         """Take the functions and names off the connection, write the trace, close the store. Safe to call twice."""
         if self._closed:
             return
+        if self._process != os.getpid():
+            self._closed = True  # what a fork copied belongs to the parent: its threads are not here, its connection is in use there
+            return
         self.cancel()
         with self._lock:
             if self._closed:
@@ -578,7 +601,7 @@ class Engine:
             self._closed = True
             if self.children is not None and self._owns_services:
                 self.children.close()
-            macros.drop(self.con, self._macros, self.state.catalog)
+            macros.drop(self.con, self._macros, self.state.catalog, self._registration.suffix)
             self._registration.close()
             if self._owns_services:
                 self.services.close()
@@ -596,6 +619,19 @@ class Engine:
 
     def __reduce__(self) -> Any:
         raise KleeneError("an engine cannot be pickled", hint="attach in the process that uses it")
+
+    def _check_place(self) -> None:
+        """Raise where waiting for the engine would never end: in a forked process, and in a model's own function."""
+        if self._process != os.getpid():
+            raise KleeneError(
+                "the engine belongs to another process: this one was forked from it",
+                hint="attach in the process that uses it; multiprocessing's 'spawn' avoids the copy",
+            )
+        if self.services.runtime.is_own_thread():
+            raise KleeneError(
+                "a model's function cannot run statements on the engine that asks it",
+                hint="read the data before, or run on a connection of its own: con.cursor()",
+            )
 
     def _check_open(self) -> None:
         if self._closed:
@@ -616,11 +652,33 @@ class Engine:
             raise
 
 
+@contextmanager
+def shallow() -> Iterator[None]:
+    """A statement too deep for Python's stack is an error of its text."""
+    try:
+        yield
+    except RecursionError:
+        raise ParseError(
+            "the statement is nested too deeply",
+            hint="split long chains of operators or calls into CTEs, or put the values in a table",
+        ) from None
+
+
 def cleaned(params: Params) -> Params:
     """Parameters as DuckDB can take them: lone surrogates in texts become U+FFFD, as in a statement's own text."""
+    if params is not None and (isinstance(params, str | bytes) or not isinstance(params, Sequence | Mapping)):
+        raise PlanError(
+            f"parameters are a list or a mapping, not {type(params).__name__}", hint="k.sql(text, [value]) for one ?"
+        )
     if isinstance(params, Mapping):
         return {name: clean(v) if isinstance(v, str) else v for name, v in params.items()}
     return params if params is None else [clean(v) if isinstance(v, str) else v for v in params]
+
+
+def _text(text: object) -> str:
+    if not isinstance(text, str):
+        raise ParseError(f"a statement is a text, not {type(text).__name__}", hint="k.sql('SELECT ...')")
+    return text
 
 
 def with_tree(statement: Statement, tree: exp.Expr) -> Statement:

@@ -105,9 +105,21 @@ def create(con: duckdb.DuckDBPyConnection, catalog: Catalog, suffix: str) -> tup
     return made, left
 
 
-def drop(con: duckdb.DuckDBPyConnection, names: list[str], catalog: Catalog) -> None:
+def drop(con: duckdb.DuckDBPyConnection, names: list[str], catalog: Catalog, suffix: str) -> None:
+    """Drop an engine's macros. One that another engine on the connection has replaced by its own stays, and so do the pure ones then."""
+    try:
+        found = con.execute(
+            "SELECT lower(function_name), regexp_matches(macro_definition, $1) FROM duckdb_functions() "
+            "WHERE database_name = 'temp' AND macro_definition LIKE '%kleene_call_%'",
+            [f"kleene_call_[a-z]+{suffix}\\("],
+        ).fetchall()
+    except duckdb.Error:
+        return
+    kept = {name for name, own in found if not own}
     for name in names:
         spec = catalog.function(name)
+        if name.lower() in kept or (kept and spec is not None and spec.body == "pure"):
+            continue
         kind = "MACRO TABLE" if spec is not None and spec.table is not None else "MACRO"
         try:
             con.execute(f"DROP {kind} IF EXISTS temp.main.{name}")

@@ -126,6 +126,10 @@ class Runtime:
         if thread is not threading.current_thread():
             thread.join(STOP_TIMEOUT_S)
 
+    def is_own_thread(self) -> bool:
+        """Whether the caller is the loop's thread, in which nothing may wait for the loop."""
+        return threading.current_thread() is self._thread
+
     def _start(self) -> None:
         with self._lock:
             if self._closed:

@@ -22,6 +22,9 @@ CORRUPT = re.compile(
 NEWER = re.compile(r"database file with version|newer version|storage version", re.IGNORECASE)
 SHARED = re.compile(r"different configuration|already attached|Unique file handle conflict")
 LOCK_POLL_S = 0.05
+OURS = {"custom_user_agent": "kleene-store"}
+"""A setting that a database the user opened does not have: DuckDB then refuses the file, where it would share the instance, which the
+store locks for good."""
 
 
 def connect(path: Path, *, lock_wait_s: float = 0.0, read_only: bool = False) -> DuckDBPyConnection:
@@ -32,7 +35,7 @@ def connect(path: Path, *, lock_wait_s: float = 0.0, read_only: bool = False) ->
     end = time.monotonic() + lock_wait_s
     while True:
         try:
-            return duckdb.connect(str(path), read_only=read_only)
+            return duckdb.connect(str(path), read_only=read_only, config=OURS)
         except duckdb.Error as error:
             text = str(error)
             if "Could not set lock" not in text:
@@ -63,8 +66,8 @@ def explain(path: Path, text: str, *, set_aside: bool = True) -> KleeneError:
         )
     if SHARED.search(text):
         return ConfigError(
-            f"the store {path} is already open in this process with other settings",
-            hint="close that connection, or use another store with store=PATH",
+            f"the store {path} is open in this process as a database of its own",
+            hint="close that connection, or use another store with store=PATH; the database of your data cannot be the store",
         )
     if not CORRUPT.search(text):
         return ConfigError(

@@ -321,7 +321,7 @@ def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
 def test_a_connection_with_other_settings_is_named(path: Path) -> None:
     path.parent.mkdir()
     with duckdb.connect(str(path), config={"threads": 1}):
-        with pytest.raises(ConfigError, match="already open in this process with other settings"):
+        with pytest.raises(ConfigError, match="is open in this process as a database of its own"):
             Store.open(path)
 
 
