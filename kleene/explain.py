@@ -112,7 +112,7 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
     by_number: dict[int, SiteEstimate] = {}
     total = Estimate()
     counted: set[tuple[str, str, str]] = set()
-    for site in plan.sites:
+    for site in _inner_first(plan):
         asks = notes.get(site.number, [])
         # What several sites ask in the same words is one call: it is counted at the first.
         estimate = _price(running, _new(asks, counted)) if asks else Estimate()
@@ -145,6 +145,7 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
             input_tokens=item.tokens,
             unpriced=estimate.unpriced,
         )
+    found.sort(key=lambda item: item.site.number)
     exact = all(s.exact for s in found)
     summary = PlanEstimate(None, total.calls, total.tokens, total.dollars, unpriced=bool(total.unpriced))
     text = emit(plan, str(running.number), suffix=around.suffix, pretty=True)
@@ -184,6 +185,21 @@ def _children(running: Running, asks: list[Ask], hits: int) -> str:
     asked = len({a.key for a in asks}) - hits
     children = f"{asked} child session{'' if asked == 1 else 's'}"
     return f"{children}, {family.expected_cost(asks[0].site.spec, [a.site.arguments(a.key) for a in asks])[3]}"
+
+
+def _inner_first(plan: CallPlan) -> list[Site]:
+    """The sites, each after those that it waits for: a guess rests on what is known of these."""
+    done: dict[int, Site] = {}
+
+    def visit(site: Site, above: frozenset[int]) -> None:
+        for below in sorted(_waits_for(plan, site) - above - done.keys() - {site.number}):
+            visit(plan.site(below), above | {site.number})
+        done.setdefault(site.number, site)
+
+    for site in plan.sites:
+        if site.number not in done:
+            visit(site, frozenset())
+    return list(done.values())
 
 
 def _waits_for(plan: CallPlan, site: Site) -> frozenset[int]:
@@ -295,8 +311,11 @@ def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact
     sign = "" if exact else "≈ "
     money = "unpriced" if total.unpriced else f"${number(total.dollars)}"
     lines.append(f"total: {sign}{_count(total.calls, 'call')}, ~{total.tokens} tok, {money}")
-    if plan.rules:
-        lines.append("rules: " + ", ".join(plan.rules))
+    rules = list(plan.rules)
+    if plan.compact is not None:
+        rules.append("distinct_first where rows are many and arguments few")
+    if rules:
+        lines.append("rules: " + ", ".join(rules))
     return "\n".join(lines)
 
 

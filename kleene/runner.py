@@ -14,6 +14,7 @@ import duckdb
 
 from kleene.connection import Connection, Fetched, Params
 from kleene.planner.callplan import CallPlan
+from kleene.planner.dialect import CallSQL
 from kleene.planner.emit import emit
 from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneError, Refused, number
 from kleene.planner.specs import BudgetLimits, Volatility
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from kleene.services import Services
     from kleene.udfs.ledger import Ledger
 
+REPEATED = 20  # rows for each missing argument, from which reading the rows twice is cheaper than looking up each
+
 
 @attrs.frozen
 class Surroundings:
@@ -52,6 +55,40 @@ class Surroundings:
     ledger: Ledger
     settings: Settings
     session: str | None = None
+
+
+@attrs.define
+class Texts:
+    """The text of a statement, and a second one with the same rows for many rows with few distinct arguments (rule ``distinct_first``).
+
+    ``count`` gives the number of rows, None where it cannot be had. From ``least`` rows the first run uses the second text, and shows how many
+    arguments there are: the others use it too where it has at least ``REPEATED`` rows for each.
+    """
+
+    plain: str
+    compact: str | None = None
+    least: int = 0
+    count: Callable[[], int | None] = lambda: None
+    _rows: int | None = None
+    _runs: int = 0
+
+    def run(self, execute: Callable[[str], Fetched], sites: list[SiteAnswers]) -> Fetched:
+        if self.compact is None:
+            return execute(self.plain)
+        self._runs += 1
+        if self._runs == 1:
+            self._rows = self.count()
+        if self._rows is None or self._rows < self.least:
+            return execute(self.plain)
+        try:
+            fetched = execute(self.compact)
+        except duckdb.Error:
+            # It reads the rows in a way of its own: what it cannot do (or meets first) is not the statement's error.
+            self.compact = None
+            return execute(self.plain)
+        if self._rows < REPEATED * max(len(s.notes) for s in sites):
+            self.compact = None
+        return fetched
 
 
 class Running:
@@ -123,6 +160,7 @@ class Running:
         stops = self._open_stops(plan)
         self._rounds = self._open_rounds(plan)
         text = emit(plan, str(self.number), suffix=around.suffix)
+        texts = Texts(text, self._compact(plan), around.settings.distinct_rows, lambda: self._count(plan, params))
         around.services.events.emit(
             StatementPlanned(
                 at=time.time(), statement=self.statement_id, duckdb_sql=text, explain=", ".join(plan.rules)
@@ -136,7 +174,10 @@ class Running:
             independent=frozenset(
                 c.name for c in looked_up if plan.site(int(c.name.split(":")[1])).is_independent and c.name not in waved
             ),
-            execute=lambda: self._execute(text, params, query=plan.kind == "query", transaction=own_transaction),
+            execute=lambda: texts.run(
+                lambda chosen: self._execute(chosen, params, query=plan.kind == "query", transaction=own_transaction),
+                [c.answers for c in looked_up],
+            ),
             asking=self._caller,
             report=self._report,
             cancelled=self._cancelled.is_set,
@@ -158,6 +199,21 @@ class Running:
             self._caller.close()
             around.lookups.close([c.answers for c in call_sites], stops)
             around.lookups.close_rounds(self._rounds)
+
+    def _compact(self, plan: CallPlan) -> str | None:
+        """The plan's text for many rows with few arguments, where it has one."""
+        return None if plan.compact is None else emit(plan.compact, str(self.number), suffix=self.around.suffix)
+
+    def _count(self, plan: CallPlan, params: Params) -> int | None:
+        """How many rows reach the plan's calls. Not counted with parameters, which may stand in other places of the text only, nor in the user's
+        transaction, which an error of ours would abort."""
+        if plan.rows is None or params or not self.around.connection.in_autocommit():
+            return None
+        with suppress(duckdb.Error):
+            text = plan.rows.sql(CallSQL)
+            counted = self._guarded(lambda: self.around.connection.fetch(text)).rows
+            return int(counted[0][0]) if counted else None
+        return None
 
     def _open_sites(self, plan: CallPlan) -> list[CallSite]:
         sites = []

@@ -67,7 +67,8 @@ class CallPlan:
 
     ``suspicious``: something in it (an unordered string_agg, a LIMIT, ...) may change from run to run, so notes are compared before they
     are paid for. ``rules`` names the rules that changed it. ``alternatives`` are
-    other plans with the same rows, to be priced against this one.
+    other plans with the same rows, to be priced against this one. ``compact`` is the same statement over the same sites for inputs of many
+    rows with few distinct arguments (rule ``distinct_first``), and ``rows`` the query that counts those rows.
     """
 
     tree: exp.Expr
@@ -78,6 +79,8 @@ class CallPlan:
     stops: tuple[StopSpec, ...] = ()
     alternatives: tuple[CallPlan, ...] = ()
     rounds: tuple[RoundSpec, ...] = ()
+    compact: CallPlan | None = None
+    rows: exp.Expr | None = None
 
     def site(self, number: int) -> Site:
         return self.sites[number - 1]
@@ -93,7 +96,7 @@ class CallPlan:
     def on_demand(self, reason: str) -> CallPlan:
         """The plan with all of its calls made inside DuckDB's one run."""
         sites = tuple(attrs.evolve(s, demand=s.demand or reason) for s in self.sites)
-        return attrs.evolve(self, sites=sites, stops=(), suspicious=False)
+        return attrs.evolve(self, sites=sites, stops=(), suspicious=False, compact=None)
 
     def changed(self, tree: exp.Expr, rule: str) -> CallPlan:
         return attrs.evolve(self, tree=tree, rules=(*self.rules, rule))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, Rule
 from kleene.planner.calls import kinds
 from kleene.planner.rules.any_stop import any_stop
 from kleene.planner.rules.constants import constants
+from kleene.planner.rules.distinct_first import distinct_first
 from kleene.planner.rules.distinct_on_first import distinct_on_first
 from kleene.planner.rules.freeze import freeze
 from kleene.planner.rules.guard import guard
@@ -23,6 +25,7 @@ from kleene.planner.rules.top_n_first import top_n_first
 
 RULES: tuple[Rule, ...] = (
     freeze,  # first: a clock that became a literal no longer stops the others
+    distinct_first,  # before all others: they go on with both of its texts
     pull_up,  # the rules that move pure work below calls: before stage, which separates what they brought together
     set_first,
     distinct_on_first,
@@ -53,12 +56,18 @@ NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
 
 
 def apply(plan: CallPlan, context: PlanContext) -> CallPlan:
+    return _apply(plan, context, RULES)
+
+
+def _apply(plan: CallPlan, context: PlanContext, rules: tuple[Rule, ...]) -> CallPlan:
     held, known = kinds(plan.tree), plan
-    for rule in RULES:
+    for position, rule in enumerate(rules):
         if plan is not known:
             held, known = kinds(plan.tree), plan
         if context.settings.rule_is_on(rule.__name__) and (rule not in NEEDS or not held.isdisjoint(NEEDS[rule])):
             plan = rule(plan, context)
+            if rule is distinct_first and plan.compact is not None:
+                plan = attrs.evolve(plan, compact=_apply(plan.compact, context, rules[position + 1 :]))
     return plan
 
 

@@ -29,6 +29,7 @@ def test_the_keys_are_those_of_the_interface() -> None:
         "batch",
         "pilot",
         "wave",
+        "distinct_rows",
         "measure_ms",
         "max_runs",
         "recursion_limit",
