@@ -22,7 +22,10 @@ from kleene.udfs.runtime import Runtime
 
 @attrs.define(eq=False)
 class Services:
-    """Opened once per ``attach``; closed by the engine that opened it. ``run_id`` prefixes the ids of its statements."""
+    """Opened once per ``attach``; closed by the engine that opened it. ``run_id`` prefixes the ids of its statements.
+
+    ``streams``: somebody wants the replies of sessions as they arrive (``CallStreamed``): who listens, unless it says ``streams = False``.
+    """
 
     store: Store
     events: EventStream
@@ -33,6 +36,7 @@ class Services:
     dispatcher: Dispatcher
     run_id: str
     notes: list[str] = attrs.field(factory=list)
+    streams: bool = False
     _numbers: itertools.count[int] = attrs.field(factory=lambda: itertools.count(1))
 
     @classmethod
@@ -58,8 +62,9 @@ class Services:
         dispatcher = Dispatcher(handler, memo, events.emit, concurrency=concurrency)
         dispatcher.ratios.recall(load_ratios(opened))
         runtime.on_close(dispatcher.aclose)
+        streams = on_event is not None and bool(getattr(on_event, "streams", True))
         run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
-        services = cls(opened, events, trace, memo, handler, runtime, dispatcher, run_id, notes)
+        services = cls(opened, events, trace, memo, handler, runtime, dispatcher, run_id, notes, streams)
         # Threads inside DuckDB when the interpreter ends would take the process down: an engine nobody closed is closed at exit.
         atexit.register(services.close)
         return services

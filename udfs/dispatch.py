@@ -98,8 +98,11 @@ class Dispatcher:
             works += group.works(await self._recall.missing(context, group))
         return expected(context, works) + Estimate(hits=sum(len(g.prompts) for g in groups) - len(works))
 
-    async def ask_turn(self, request: Request, ledger: Ledger, session: str | None) -> tuple[Reply, Usage]:
-        """One session turn: budgeted, retried and traced like a call, not remembered. Raises ``CallFailed``, ``BudgetExceeded``."""
+    async def ask_turn(
+        self, request: Request, ledger: Ledger, session: str | None, stream: bool = False
+    ) -> tuple[Reply, Usage]:
+        """One session turn: budgeted, retried and traced like a call, not remembered. With ``stream`` its text is told as it arrives
+        (``CallStreamed``). Raises ``CallFailed``, ``BudgetExceeded``."""
         route = self._handler.route(request.alias)
         started = self._clock()
         sent = Sent(route)
@@ -107,7 +110,8 @@ class Dispatcher:
         reply: Reply | None = None
         try:
             with within_wall(ledger):
-                reply = await self._sender.send(request, ledger, sent, Party(session or ""))
+                on_text = functools.partial(self._tracer.streamed, session, request, sent) if stream else None
+                reply = await self._sender.send(request, ledger, sent, Party(session or ""), on_text)
             error = None
             return reply, sent.total
         except ProviderError as failure:

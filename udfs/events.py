@@ -132,6 +132,19 @@ class CallFinished(Event):
 
 
 @attrs.frozen(kw_only=True)
+class CallStreamed(Event):
+    """A piece of a session's reply as it arrives, for displays: it is neither stored nor written to the event file, which have the whole.
+
+    ``call`` is the turn's path, ``attempt`` counts from 0: with the next one the reply begins anew.
+    """
+
+    session: str | None
+    call: str
+    attempt: int
+    text: str
+
+
+@attrs.frozen(kw_only=True)
 class RoundFinished(Event):
     statement: str
     cte: str

@@ -5,7 +5,8 @@ Dispatch (this floor) knows budgets, memo and retries; a handler (``kleene.model
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import attrs
 
@@ -133,6 +134,9 @@ class Route:
     instant: bool = attrs.field(default=False, eq=False)
 
 
+OnText: TypeAlias = Callable[[str], None]
+
+
 class CallHandler(Protocol):
     """What dispatch is given. One ``send`` is one request: no retry inside (dispatch retries, so that every request is budgeted)."""
 
@@ -140,8 +144,8 @@ class CallHandler(Protocol):
         """The model behind an alias. Raises ``ConfigError`` (``NoModel`` where nothing is configured)."""
         ...
 
-    async def send(self, request: Request, route: Route) -> Reply:
-        """Send one request, on trio. Raises ``ProviderError``; cancellation closes the request's connection."""
+    async def send(self, request: Request, route: Route, on_text: OnText | None = None) -> Reply:
+        """Send one request, on trio. ``on_text`` sees the reply's text as it arrives, where there is one. Raises ``ProviderError``; cancellation closes the request's connection."""
         ...
 
     async def aclose(self) -> None: ...

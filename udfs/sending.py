@@ -11,7 +11,7 @@ import trio
 
 from kleene.planner.errors import BudgetExceeded, number
 from kleene.planner.specs import Usage
-from kleene.udfs.protocols import CallHandler, ProviderError, Reply, Request, Route
+from kleene.udfs.protocols import CallHandler, OnText, ProviderError, Reply, Request, Route
 from kleene.udfs.tokens import TokenRatios
 from kleene.udfs.work import usage_of, usage_of_failure
 
@@ -65,7 +65,9 @@ class Sender:
         self._random = random.Random(0)  # jitter only
         self.ratios = TokenRatios()
 
-    async def send(self, request: Request, ledger: Ledger, sent: Sent, party: Party) -> Reply:
+    async def send(
+        self, request: Request, ledger: Ledger, sent: Sent, party: Party, on_text: OnText | None = None
+    ) -> Reply:
         """The reply. Raises ``ProviderError`` when retrying cannot help, ``BudgetExceeded`` when an attempt cannot be reserved."""
         attempt = 0
         patience: float | None = None
@@ -74,7 +76,7 @@ class Sender:
             endpoint = await self._gate.enter(route, party)
             try:
                 started = time.monotonic()
-                reply = await self._attempt(request, route, ledger, sent)
+                reply = await self._attempt(request, route, ledger, sent, on_text)
                 endpoint.replied(self._gate.bound)
                 return reply
             except ProviderError as failure:
@@ -95,14 +97,17 @@ class Sender:
                 self._gate.leave(endpoint, party)
             await trio.sleep(wait)
 
-    async def _attempt(self, request: Request, route: Route, ledger: Ledger, sent: Sent) -> Reply:
+    async def _attempt(
+        self, request: Request, route: Route, ledger: Ledger, sent: Sent, on_text: OnText | None
+    ) -> Reply:
+        more = () if on_text is None else (on_text,)
         reservation = await self._reserve(request, route, ledger)
         try:
             if route.instant:
-                reply = await self._handler.send(request, route)
+                reply = await self._handler.send(request, route, *more)
             else:
                 with trio.move_on_after(request.options.timeout) as scope:
-                    reply = await self._handler.send(request, route)
+                    reply = await self._handler.send(request, route, *more)
             if not route.instant and scope.cancelled_caught:
                 raise ProviderError(
                     "timeout",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kleene.planner.specs import Usage
-from kleene.udfs.events import CallFinished, Event
+from kleene.udfs.events import CallFinished, CallStreamed, Event
 from kleene.udfs.work import digest_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ class Tracer:
         self._clock = clock
         self._calls = 0
         self._name = secrets.token_hex(3)  # turns of one session are asked by several processes where it is resumed
+
+    def streamed(self, session: str | None, request: Request, sent: Sent, text: str) -> None:
+        """A piece of a turn's reply."""
+        self._emit(
+            CallStreamed(at=self._clock(), session=session, call=request.path or "", attempt=sent.retries, text=text)
+        )
 
     def call(
         self,

@@ -9,15 +9,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kleene.cli.table import visible
 from kleene.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from kleene.udfs.events import BudgetStopped, CallFinished, Event, RunOfStatement, TurnFinished
+    from kleene.udfs.events import (
+        BudgetStopped,
+        CallFinished,
+        CallStreamed,
+        Event,
+        RunOfStatement,
+        SessionStarted,
+        TurnFinished,
+    )
 
 REFRESH_PER_S = 8
 QUIET_S = 0.4  # a statement that is done sooner shows nothing
+REPLY_LINES = 6
+REPLY_CHARACTERS = 2_000  # kept
+SHOWN_CHARACTERS = 480  # some lines of a narrow terminal
 
 
 class Tally:
@@ -31,6 +43,10 @@ class Tally:
         self.known = self.answered = self.memo_hits = self.tokens = self.unknown = self.failed = 0
         self.dollars = 0.0
         self.stopped = ""
+        self.root: str | None = None
+        self.reply = ""  # of the root session's turn, as far as it has come
+        self.wake = threading.Event()  # set when something is to be shown at once
+        self._reply_of: tuple[str, int] | None = None
 
     def __call__(self, event: Event) -> None:
         """Take an event. Kinds that say nothing about progress are passed over."""
@@ -55,6 +71,21 @@ class Tally:
 
     def on_TurnFinished(self, event: TurnFinished) -> None:
         self.turn = max(self.turn, event.turn)
+
+        if event.session == self.root:
+            self.reply = ""
+
+    def on_SessionStarted(self, event: SessionStarted) -> None:
+        if event.parent is None:
+            self.root = event.session
+
+    def on_CallStreamed(self, event: CallStreamed) -> None:
+        if event.session != self.root:
+            return
+        which = (event.call, event.attempt)
+        self.reply = event.text if which != self._reply_of else (self.reply + event.text)[-REPLY_CHARACTERS:]
+        self._reply_of = which
+        self.wake.set()
 
     def on_BudgetStopped(self, event: BudgetStopped) -> None:
         self.stopped = event.dimension
@@ -116,28 +147,36 @@ def thousands(count: int) -> str:
 
 
 @contextmanager
-def shown(tally: Tally, terminal: Terminal) -> Iterator[None]:
-    """Keep the tally's line on the terminal while the block runs, and take it away afterwards. Elsewhere nothing is written."""
+def shown(tally: Tally, terminal: Terminal, *, replies: bool = False) -> Iterator[None]:
+    """Keep the tally's line on the terminal while the block runs, and take it away afterwards. Elsewhere nothing is written.
+
+    With ``replies`` all is made ready at once, so that the first text of a reply shows without waiting for it.
+    """
     tally.started_at = time.monotonic()
     if not terminal.shows_progress:
         yield
         return
     done = threading.Event()
-    painter = threading.Thread(target=paint, args=(tally, terminal, done), name="kleene-progress", daemon=True)
+    painter = threading.Thread(target=paint, args=(tally, terminal, done, replies), name="kleene-progress", daemon=True)
     painter.start()
     try:
         yield
     finally:
         done.set()
+        tally.wake.set()
         painter.join(timeout=2)
         while tally.notes:
             terminal.say(tally.notes.popleft())
 
 
-def paint(tally: Tally, terminal: Terminal, done: threading.Event) -> None:
-    if done.wait(QUIET_S):
+def paint(tally: Tally, terminal: Terminal, done: threading.Event, replies: bool) -> None:
+    if replies:
+        import rich.live
+        import rich.spinner  # noqa: F401
+    tally.wake.wait(QUIET_S)
+    if done.is_set():
         return
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
     from rich.spinner import Spinner
     from rich.text import Text
@@ -145,17 +184,26 @@ def paint(tally: Tally, terminal: Terminal, done: threading.Event) -> None:
     spinner = Spinner("dots", text=text_of(tally))
     console = Console(file=terminal.err, no_color=bool(terminal.environ.get("NO_COLOR")))
     with Live(
-        spinner,
-        console=console,
-        transient=True,
-        refresh_per_second=REFRESH_PER_S,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    ):
-        while not done.wait(1 / REFRESH_PER_S):
+        spinner, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+    ) as live:
+        while not done.is_set():
             while tally.notes:
                 console.print(Text(tally.notes.popleft()), highlight=False)
             spinner.update(text=text_of(tally))
+            reply = tail(tally.reply)
+            live.update(Group(Text(reply, style="dim"), spinner) if reply else spinner, refresh=True)
+            tally.wake.wait(1 / REFRESH_PER_S)
+            tally.wake.clear()
+
+
+def tail(reply: str) -> str:
+    """The last lines of a reply that is still coming, safe to print.
+
+    >>> tail("one\\n\\n" + "two\\n" * 9)
+    'two\\ntwo\\ntwo\\ntwo\\ntwo\\ntwo'
+    """
+    lines = [visible(line) for line in reply.splitlines() if line.strip()]
+    return "\n".join(lines[-REPLY_LINES:])[-SHOWN_CHARACTERS:]
 
 
 def text_of(tally: Tally) -> Text:

@@ -63,7 +63,7 @@ def execute(inv: Invocation) -> int:
     given: dict[str, Any] = {"max_depth": args.max_depth, "keep": args.keep, "from_run": args.from_run}
     given = {name: value for name, value in given.items() if value is not None and value is not False}
     with engine_of(inv, tally=tally, on_event=turns, budget=run_budget(inv)) as engine:
-        with shown(tally, terminal):
+        with shown(tally, terminal, replies=True):
             done = engine.run(
                 task,
                 context=args.context or None,

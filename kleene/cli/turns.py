@@ -22,6 +22,11 @@ class Turns:
         self.terminal = terminal
         self.always = always
 
+    @property
+    def streams(self) -> bool:
+        """Whether a reply is shown while it arrives."""
+        return self.terminal.shows_progress
+
     def __call__(self, event: Event) -> None:
         self.tally(event)
         if type(event).__name__ != "TurnFinished":

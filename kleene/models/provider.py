@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 import attrs
 
 from kleene.planner.specs import Price
+from kleene.udfs.protocols import OnText as OnText
 from kleene.udfs.protocols import Reply, Request, Route
 
 EMBED_HINT = 'name one that makes vectors: [aliases.embed] candidates = ["openai:text-embedding-3-small"] in kleene.toml, or --model embed=local'
-OnText: TypeAlias = Callable[[str], None]
 
 
 @attrs.frozen

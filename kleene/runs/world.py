@@ -156,7 +156,7 @@ class SessionWorld:
         options = attrs.evolve(request.options, timeout=engine.state.settings.timeout)
         request = attrs.evolve(request, options=options)
         task = engine.services.runtime.submit(
-            engine.services.dispatcher.ask_turn, request, engine.ledger, engine.session
+            engine.services.dispatcher.ask_turn, request, engine.ledger, engine.session, engine.services.streams
         )
         engine.waiting_for(task)
         try:

@@ -15,6 +15,7 @@ from kleene.store.eventfile import ROTATE_BYTES, EventFile, events_path
 from kleene.store.folder import make_private
 from kleene.store.mapping import Batch, hide_texts
 from kleene.store.schema import TRACE, Table
+from kleene.udfs.events import CallStreamed
 from kleene.udfs.memo import registered, retry_conflicts
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ class TraceWriter:
         self._thread: threading.Thread | None = None
 
     def __call__(self, event: Event) -> None:
-        """Takes an event. After ``close`` it is counted as lost."""
+        """Takes an event; pieces of replies are passed over. After ``close`` it is counted as lost."""
+        if type(event) is CallStreamed:
+            return
         with self._changed:
             if len(self._queue) >= self._bound:
                 self._changed.wait_for(lambda: len(self._queue) < self._bound or self._closed, PATIENCE_S)

@@ -5,7 +5,15 @@ import time
 from kleene.cli.progress import Tally, shown
 from kleene.cli.terminal import Terminal
 from kleene.cli.turns import Turns, turn_text
-from kleene.udfs.events import BudgetStopped, CallFinished, RunOfStatement, StatementFinished, TurnFinished
+from kleene.udfs.events import (
+    BudgetStopped,
+    CallFinished,
+    CallStreamed,
+    RunOfStatement,
+    SessionStarted,
+    StatementFinished,
+    TurnFinished,
+)
 from tests.kleene.cli.doubles import Stream
 
 
@@ -88,3 +96,45 @@ def test_a_turn_shows_the_head_of_its_feedback() -> None:
         *[f"    {i}" for i in range(1, 8)],
         "    … 12 more lines",
     ]
+
+
+def piece(text: str, *, session: str = "root", attempt: int = 0, turn: int = 1) -> CallStreamed:
+    return CallStreamed(at=0, session=session, call=f"{session}/{turn}", attempt=attempt, text=text)
+
+
+def started(session: str, parent: str | None) -> SessionStarted:
+    return SessionStarted(at=0, session=session, run="r", parent=parent, depth=0, role="root", task="t")
+
+
+def test_the_root_sessions_reply_grows_and_begins_anew_with_each_attempt_and_turn() -> None:
+    tally = Tally()
+    tally(started("root", None))
+    tally(started("child", "root"))
+    for event in (piece("SEL"), piece("no", session="child"), piece("ECT")):
+        tally(event)
+    assert tally.reply == "SELECT"
+    tally(piece("again", attempt=1))
+    assert tally.reply == "again"
+    tally(TurnFinished(at=0, session="root", turn=1, reply="again", sql=None, feedback=""))
+    assert tally.reply == ""
+    tally(piece("next", turn=2))
+    assert tally.reply == "next"
+
+
+def test_a_reply_is_shown_as_it_comes_without_waiting_for_the_next_refresh() -> None:
+    err = Stream(tty=True)
+    terminal = Terminal(Stream(), Stream(), err, environ={"TERM": "xterm", "NO_COLOR": "1"})
+    tally = Tally()
+    turns = Turns(tally, terminal)
+    turns(started("root", None))
+    assert turns.streams
+    with shown(tally, terminal):
+        turns(piece("-- first\nSELECT \x1b[2J"))
+        deadline = time.monotonic() + 5
+        while "SELECT" not in err.getvalue() and time.monotonic() < deadline:
+            time.sleep(0.005)
+    assert "-- first" in err.getvalue() and "SELECT \\x1b[2J" in err.getvalue()
+
+
+def test_without_a_terminal_nobody_asks_for_pieces() -> None:
+    assert not Turns(Tally(), Terminal(Stream(), Stream(), Stream(), environ={})).streams
