@@ -422,7 +422,7 @@ SHAPES = (
                 WHERE depth < 3 ORDER BY md5(found.idea || '-' || n) LIMIT 5))
            SELECT depth, idea FROM found""",
         least=20,
-        asks=24,  # the term is run once more at depth 3, where nothing can come of it
+        asks=20,  # the term is run once more at depth 3, where nothing can come of it
         goal=20,
     ),
     Workload(

@@ -1,6 +1,7 @@
 """rounds: a recursive query tells its rounds, and ends at MAXRECURSION or the cap.
 
-    WITH RECURSIVE r AS (a UNION ALL SELECT s FROM r WHERE p) = ... WHERE p AND (SELECT kleene_round(count(*)) FROM r)
+    WITH RECURSIVE r AS (a UNION ALL SELECT s FROM r WHERE p)
+      = ... SELECT s FROM (SELECT * FROM r WHERE (SELECT kleene_round(count(*)) FROM r)) AS r WHERE p
 
 The subquery runs once a round and sees the round's delta. TRUE lets the round go on; at MAXRECURSION n it is FALSE, at ``recursion_limit`` it is an
 error that names the round and the frontier. Side conditions: the statement makes calls or says MAXRECURSION (others are DuckDB's alone); the
@@ -39,15 +40,28 @@ def rounds(plan: CallPlan, context: PlanContext) -> CallPlan:
             count = exp.Count(this=exp.Star(), big_int=True)
             query = exp.Select(expressions=[Round(this=spec.number, expression=count)])
             query.set("from_", exp.From(this=exp.to_table(cte.args["alias"].this.sql())))
-            condition = exp.Subquery(this=query)
-            where = term.args.get("where")
-            term.set(
-                "where",
-                exp.Where(
-                    this=condition if where is None else exp.And(this=exp.Paren(this=where.this), expression=condition)
-                ),
-            )
+            _bound(term, cte.alias, exp.Subquery(this=query))
     return plan if not found else attrs.evolve(plan, tree=tree, rounds=tuple(found))
+
+
+def _bound(term: exp.Select, name: str, condition: exp.Expr) -> None:
+    """Let the term read only what the condition lets through. It stands in a block of its own below: beside the term's other conditions a
+    subquery would keep DuckDB from pushing those below a LATERAL."""
+    from_ = term.args.get("from_")
+    items = [] if from_ is None else [from_.this, *(j.this for j in term.args.get("joins") or [])]
+    for item in items:
+        if isinstance(item, exp.Table) and item.name.lower() == name.lower() and not item.args.get("db"):
+            alias = item.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
+            source = item.copy()
+            source.set("alias", None)
+            inner = exp.Select(expressions=[exp.Star()])
+            inner.set("from_", exp.From(this=source))
+            inner.set("where", exp.Where(this=condition))
+            item.replace(exp.Subquery(this=inner, alias=alias.copy()))
+            return
+    where = term.args.get("where")
+    both = condition if where is None else exp.And(this=exp.Paren(this=where.this), expression=condition)
+    term.set("where", exp.Where(this=both))
 
 
 def _term(cte: exp.CTE) -> exp.Select | None:
