@@ -155,7 +155,7 @@ def test_a_typed_agent_gives_its_columns_and_nothing_else_is_taken() -> None:
         .text.endswith("Your FINAL has the columns verdict BOOLEAN, evidence TEXT.\n\nReply with SQL.")
     )
     assert (
-        "its columns must be verdict BOOLEAN, evidence TEXT; they are 'yes' VARCHAR\nit has no column verdict"
+        "its columns must be verdict BOOLEAN, evidence TEXT; they are answer VARCHAR\nit has no column verdict"
         in script.told(1, child)
     )
     assert (
@@ -220,7 +220,7 @@ def test_the_report_of_a_child_out_of_turns_is_marked_forced() -> None:
     )
     with engine(script) as k:
         k.run("Go")
-    assert 'so far | {"\'so far\'":"so far","forced":true,"outcome":"turns_exhausted"}' in script.told(1)
+    assert 'so far | {"answer":"so far","forced":true,"outcome":"turns_exhausted"}' in script.told(1)
     assert (
         script.asked(script.child_paths[0])[1]
         .messages[-1]
@@ -242,7 +242,7 @@ def test_a_child_that_eats_its_slice_still_reports_what_it_has() -> None:
     with engine(script, on_event=events) as k:
         run = k.run("Go", budget=BudgetLimits(calls=9))
     assert run.outcome == "final"
-    assert 'partial | {"\'partial\'":"partial","forced":true,"outcome":"budget_exhausted"}' in script.told(1)
+    assert 'partial | {"answer":"partial","forced":true,"outcome":"budget_exhausted"}' in script.told(1)
     child = next(e for e in events if isinstance(e, SessionFinished) and e.forced)
     assert (child.outcome, child.calls) == ("budget_exhausted", 4)  # (9 - 1) // 2: a slice, its last call held back
     assert run.usage.requests == 6
