@@ -212,6 +212,13 @@ def _named(parser: DuckDBParser, argument: exp.Expr) -> exp.Expr:
     return argument
 
 
+SCHEMAS = frozenset(["main", "temp", "system", "memory", "pg_catalog", "information_schema"])
+
+
+def _is_schema(name: exp.Identifier) -> bool:
+    return name.name.lower() in SCHEMAS
+
+
 class _Parser(OwnGrammar):
     """DuckDB's parser without translation: see the module."""
 
@@ -415,6 +422,23 @@ class _Parser(OwnGrammar):
         if isinstance(found, exp.Not):
             found.meta["infix"] = True
         return found
+
+    def _parse_column_ops(self, this: exp.Expr | None) -> exp.Expr | None:
+        """``a.g()`` and ``f(a).g()`` are methods on values: their ``a`` is a column, which sqlglot makes an identifier, as in the path of
+        a function. A single name before a function stays a path where it is a schema that every database has."""
+        parsed = super()._parse_column_ops(this)
+        if isinstance(this, exp.Column | exp.Func) and isinstance(parsed, exp.Dot):
+            for name in list(parsed.find_all(exp.Identifier)):
+                around = name.parent
+                if isinstance(around, exp.Dot) and isinstance(around.expression, exp.Func):
+                    if name is around.this and not _is_schema(name):
+                        name.replace(exp.Column(this=name.copy()))
+                elif isinstance(around, exp.Dot) and isinstance(around.expression, exp.Identifier):
+                    if name is around.this:
+                        around.replace(exp.Column(this=around.expression.copy(), table=name.copy()))
+                elif isinstance(around, exp.Func | exp.Paren | exp.Binary) and not isinstance(around, exp.Dot):
+                    name.replace(exp.Column(this=name.copy()))
+        return parsed
 
     def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
         word = isinstance(this, exp.Column) and this.name.upper() == "ARRAY" and not this.this.args.get("quoted")

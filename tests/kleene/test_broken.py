@@ -158,3 +158,21 @@ def test_a_forked_process_is_told_that_the_engine_is_its_parents(db):
                 os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert k.sql("SELECT llm('y')").fetchall() == [("true",)]
+
+
+# -- methods on values ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT llm(body).upper() FROM t WHERE id < 3",
+        "SELECT llm(t.body).upper() FROM t WHERE id < 3",
+        "SELECT llm(body.lower()).upper() FROM t WHERE id < 3",
+        "SELECT upper(llm(body)) FROM t WHERE llm(body.lower()) <> '' AND id % 20 < 3",
+        "SELECT main.upper(llm(body)) FROM t WHERE id < 3",
+    ],
+)
+def test_a_method_of_a_value_knows_its_columns(db, sql):
+    with attached(db, lambda request: request.messages[0].text) as k:
+        assert k.sql(sql).fetchall() == [("V0",), ("V1",), ("V2",)]
