@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from kleene.planner.errors import ConfigError
@@ -18,11 +20,12 @@ def checked(budget: object) -> BudgetLimits | None:
         raise ConfigError(
             f"budget is of type {type(budget).__name__}, not a kleene.Budget", hint="budget=kleene.Budget(dollars=2)"
         )
-    for name, limit in attrs.asdict(budget).items():
+    limit: Any
+    for name, limit in attrs.asdict(budget).items():  # of any type, whatever is declared
         if limit is None:
             continue
-        kinds: tuple[type, ...] = (int,) if name in WHOLE else (int, float)
-        if isinstance(limit, bool) or not isinstance(limit, kinds) or not limit >= 0:
+        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+        if not is_number or not limit >= 0 or (name in WHOLE and not isinstance(limit, int)):
             kind = "a whole number" if name in WHOLE else "a number"
             raise ConfigError(
                 f"budget.{name} must be {kind} of at least 0, not {limit!r}", hint="leave it out for no limit"

@@ -22,7 +22,7 @@ CORRUPT = re.compile(
 NEWER = re.compile(r"database file with version|newer version|storage version", re.IGNORECASE)
 SHARED = re.compile(r"different configuration|already attached|Unique file handle conflict")
 LOCK_POLL_S = 0.05
-OURS = {"custom_user_agent": "kleene-store"}
+OURS: dict[str, str | bool | int | float | list[str]] = {"custom_user_agent": "kleene-store"}
 """A setting that a database the user opened does not have: DuckDB then refuses the file, where it would share the instance, which the
 store locks for good."""
 
