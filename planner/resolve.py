@@ -437,7 +437,8 @@ def _name_outputs(found: list[exp.Anonymous]) -> None:
             if (
                 isinstance(item.parent, exp.Select)
                 and item.arg_key == "expressions"
-                and not isinstance(item, exp.Alias)
+                and not isinstance(item, exp.Alias | exp.Star)
+                and not isinstance(item.this, exp.Star)
             ):
                 name = str(node.this).lower() if item is node else item.sql(CallSQL, normalize_functions=False)
                 alias = exp.Alias(alias=exp.to_identifier(name, quoted=True))

@@ -60,7 +60,11 @@ def _block(block: exp.Expr) -> None:
     elif isinstance(block, exp.Update):
         for assignment in block.expressions:
             if has_call(assignment):
-                assignment.expression.replace(strictly(assignment.expression))
+                _item(assignment.expression)
+
+
+def _is_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
 
 
 def _item(node: exp.Expr) -> None:
@@ -70,7 +74,8 @@ def _item(node: exp.Expr) -> None:
         if has_call(node.this):
             node.this.replace(strictly(node.this))
         return
-    if isinstance(node, exp.Group | exp.Order | exp.Distinct):
+    if isinstance(node, exp.Group | exp.Order | exp.Distinct | exp.Tuple | exp.Star) or _is_star(node):
+        # Lists of items, and a star with REPLACE: no expression may stand around them.
         for child in list(node.iter_expressions()):
             if has_call(child):
                 _item(child)

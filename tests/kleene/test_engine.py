@@ -842,3 +842,10 @@ def test_wrong_statements_get_one_clear_message(db, sql, rendered):
             k.sql(sql)
         assert caught.value.render() == rendered
         assert model.calls == 0 and k.sql("SELECT 1").fetchall() == [(1,)]
+
+
+def test_an_update_of_several_columns_at_once(db):
+    with engine(CountingModel(lambda p: p.upper()), con=db) as (k, _):
+        k.sql("CREATE TABLE m AS SELECT i, 'b' || i AS b, '' AS x FROM range(2) r(i)")
+        k.sql("UPDATE m SET (x, b) = (llm('x' || b), coalesce(llm('c' || b), '?'))")
+        assert k.sql("FROM m ORDER BY i").fetchall() == [(0, "CB0", "XB0"), (1, "CB1", "XB1")]

@@ -546,3 +546,17 @@ TRAPS = (
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.name)
 def test_rows_are_the_truth_and_calls_are_counted(world: World, trap: Trap) -> None:
     world.check(trap.sql, least=trap.least, above_least=trap.above_least, ordered=trap.ordered)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * replace (h(body) as body) from wt where i < 5 order by i",
+        "select wt.* replace (coalesce(h(body), '?') as body) from wt where i < 5 order by i",
+        "select distinct on (h(body)) i from wt where i < 20 order by h(body), i",
+        "select distinct on (coalesce(h(body), '?'), g) i from wt where i < 20 order by coalesce(h(body), '?'), g, i",
+        "select (h(body), f(body)) as pair from wt where i < 5 order by i",
+    ],
+)
+def test_no_expression_stands_around_a_list_of_items(world: World, sql: str) -> None:
+    world.check(sql)
