@@ -22,7 +22,7 @@ if not (_here / "planner").is_dir() and (_here.parent / "planner").is_dir():
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from kleene.attach import attach, connect
+    from kleene.attaching import attach, connect
     from kleene.engine import Engine
     from kleene.explain import Plan
     from kleene.models import Anthropic, FunctionModel, OpenAI, Reply, Responses
@@ -62,8 +62,8 @@ _ERRORS = (
     "Unstable",
 )
 _HOMES = {
-    "attach": "kleene.attach",
-    "connect": "kleene.attach",
+    "attach": "kleene.attaching",
+    "connect": "kleene.attaching",
     "Engine": "kleene.engine",
     "Plan": "kleene.explain",
     "Anthropic": "kleene.models",

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = {"planner": "kleene.planner", "udfs": "kleene.udfs", "kleene": "kleene"}
 
 ENGINE = (
-    "kleene.attach",
+    "kleene.attaching",
     "kleene.connection",
     "kleene.engine",
     "kleene.explain",

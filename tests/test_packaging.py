@@ -100,7 +100,7 @@ def users_folder(tmp_path: Path) -> Path:
 
 
 HOW = pytest.mark.parametrize("how", ["installed", "editable"])
-NEEDS_ENGINE = pytest.mark.skipif(find_spec("kleene.attach") is None, reason="there is no engine yet")
+NEEDS_ENGINE = pytest.mark.skipif(find_spec("kleene.attaching") is None, reason="there is no engine yet")
 
 
 @HOW
@@ -212,3 +212,11 @@ def test_every_public_name_is_there() -> None:
     assert sorted(set(names)) == sorted(names)
     for name in names:
         assert getattr(kleene, name) is not None
+
+
+@NEEDS_ENGINE
+def test_no_module_hides_a_public_name() -> None:
+    import kleene
+
+    for name in ("connect", "attach", "Engine"):
+        assert callable(getattr(kleene, name)), name

@@ -176,7 +176,7 @@ class Invocation:
 
 def connect_engine() -> Connect:
     """The real ``kleene.connect``; the engine and all that it needs are imported here."""
-    from kleene.attach import connect
+    from kleene.attaching import connect
 
     return connect
 
