@@ -61,6 +61,14 @@ class Children(Protocol):
         """Calls, tokens and dollars that children with these arguments are expected to use together, and what that is taken from."""
         ...
 
+    def cancel(self) -> None:
+        """End all that runs and is not waited for by a statement."""
+        ...
+
+    def close(self) -> None:
+        """``cancel``, and wait for the end."""
+        ...
+
 
 async def run_child(child: Child, room: trio.CapacityLimiter) -> ChildReply:
     """Run an admitted child in a thread. Cancelling this cancels the child, and returns when it has ended."""
