@@ -40,8 +40,8 @@ from kleene.udfs.text import clean
 from kleene.udfs.waiting import in_thread
 
 if TYPE_CHECKING:
-    from kleene.runs import Run
     from kleene.planner.policy import AllowList
+    from kleene.runs import Run
     from kleene.udfs.children import Children
 
 STORE_TABLES = frozenset(

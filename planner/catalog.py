@@ -91,7 +91,9 @@ BUILT_IN = ("builtin", "session", "pure")
 class Catalog:
     """Functions and agents by lower-case name. Built-in functions and those of sessions cannot be replaced; the standard roles can."""
 
-    functions: dict[str, FunctionSpec] = attrs.field(factory=lambda: {f.name: f for f in (*BUILTINS, *SESSION_FUNCTIONS)})
+    functions: dict[str, FunctionSpec] = attrs.field(
+        factory=lambda: {f.name: f for f in (*BUILTINS, *SESSION_FUNCTIONS)}
+    )
     agents: dict[str, AgentSpec] = attrs.field(factory=lambda: {a.name: a for a in ROLES})
 
     def function(self, name: str) -> FunctionSpec | None:

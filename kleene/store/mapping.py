@@ -54,7 +54,9 @@ class Batch:
             event: (self._tables[name], columns_of(event, self._tables[name])) for event, (name, _) in INTO.items()
         }
         self._rows: dict[str, dict[object, Row]] = {}
-        self._calls: dict[object, Row] = {}  # finished calls as they came: there can be a million, and they seldom come in pieces
+        self._calls: dict[
+            object, Row
+        ] = {}  # finished calls as they came: there can be a million, and they seldom come in pieces
         self.size = 0
 
     def add(self, event: Row) -> None:

@@ -833,7 +833,10 @@ def test_a_lone_surrogate_becomes_a_replacement_character_and_a_pair_one_charact
         ("SELECT f(1)", "error: Scalar Function with name f does not exist\nline 1: SELECT f(1)\n               ^"),
         ("SELECT 'abc", "error: unterminated string literal\nline 1: SELECT 'abc\n               ^"),
         ("DROP FUNCTION nope", "error: there is no function nope\nhint: SHOW FUNCTIONS lists them"),
-        ("CALIBRATE f FROM t", "error: CALIBRATE is not available yet\nline 1: CALIBRATE f FROM t\n        ^^^^^^^^^^^^^^^^^^\nhint: declare PROXY g THRESHOLDS (low, high)"),
+        (
+            "CALIBRATE f FROM t",
+            "error: CALIBRATE is not available yet\nline 1: CALIBRATE f FROM t\n        ^^^^^^^^^^^^^^^^^^\nhint: declare PROXY g THRESHOLDS (low, high)",
+        ),
     ],
 )
 def test_wrong_statements_get_one_clear_message(db, sql, rendered):

@@ -127,4 +127,7 @@ def test_a_session_sees_its_own_trace_only(session):
 
 
 def test_the_statements_of_one_reply_are_each_checked():
-    assert [s.text for s in parse("SELECT 1; SELECT * FROM read_text('x')")] == ["SELECT 1", "SELECT * FROM read_text('x')"]
+    assert [s.text for s in parse("SELECT 1; SELECT * FROM read_text('x')")] == [
+        "SELECT 1",
+        "SELECT * FROM read_text('x')",
+    ]

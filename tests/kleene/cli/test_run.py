@@ -58,7 +58,11 @@ ENDS = [
         "error: the turns ran out before an answer\nhint: go on with python -m kleene resume --last\n"
         "error: the answer was forced: it was asked for after the run had ended\n",
     ),
-    (Run(outcome="turns_exhausted"), 1, "error: the turns ran out before an answer\nhint: go on with python -m kleene resume --last\n"),
+    (
+        Run(outcome="turns_exhausted"),
+        1,
+        "error: the turns ran out before an answer\nhint: go on with python -m kleene resume --last\n",
+    ),
     (
         Run(outcome="budget_exhausted"),
         3,
