@@ -30,6 +30,7 @@ def replay(folder: Path) -> tuple[list[dict[str, object]], list[dict[str, object
         str(TASK / "war-and-peace.txt"),
         "--replay",
         recording,
+        "--replay-strict",
         "--format",
         "jsonl",
     )
