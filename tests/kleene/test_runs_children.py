@@ -514,3 +514,16 @@ def test_children_with_children_write_one_store() -> None:
         assert last(k.run("Go", budget=BudgetLimits())) == [(6, 6)]
     depths = Counter(p.count("/") for p in script.child_paths)
     assert depths == {1: 6, 2: 12}
+
+
+def test_a_child_waits_for_the_answers_in_its_relation() -> None:
+    script = Script(
+        sql(
+            "FINAL FROM (SELECT answer FROM rlm('Join', (SELECT llm('Loud: ' || text) AS t FROM ctx ORDER BY ordinal)))"
+        ),
+        children=[sql("FINAL FROM (SELECT string_agg(t, '+') FROM ctx)")],
+        calls=str.upper,
+    )
+    with engine(script) as k:
+        assert last(k.run("Go", context=NOTES)) == [("LOUD: ALPHA ONE+LOUD: BETA TWO+LOUD: MORE ALPHA HERE",)]
+    assert len(script.child_paths) == 1
