@@ -27,7 +27,7 @@ def replay(folder: Path) -> tuple[list[dict[str, object]], list[dict[str, object
         "run",
         f"@{TASK / 'task.md'}",
         "--context",
-        str(TASK / "war-and-peace.txt"),
+        "tasks/war-and-peace/war-and-peace.txt",  # as it was recorded: the path is part of what the model is told
         "--replay",
         recording,
         "--replay-strict",
