@@ -195,7 +195,8 @@ class Family:
         return calls, tokens, dollars, "; ".join(dict.fromkeys(why))
 
     def _past(self, role: str) -> tuple[float, float, float, str] | None:
-        """The mean of the children of a role that the trace knows."""
+        """The mean of the children of a role that the trace knows, up to now."""
+        self._engine.services.trace.flush()
         cursor = self._engine.services.store.cursor()
         try:
             row = cursor.execute(
