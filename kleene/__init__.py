@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kleene.attaching import attach, connect
     from kleene.engine import Engine
     from kleene.explain import Plan
-    from kleene.models import Anthropic, FunctionModel, OpenAI, Reply, Responses
+    from kleene.models import Anthropic, FunctionModel, Local, OpenAI, Reply, Responses
     from kleene.planner.errors import (
         BudgetExceeded,
         BusyConnection,
@@ -68,6 +68,7 @@ _HOMES = {
     "Plan": "kleene.explain",
     "Anthropic": "kleene.models",
     "FunctionModel": "kleene.models",
+    "Local": "kleene.models",
     "OpenAI": "kleene.models",
     "Reply": "kleene.models",
     "Responses": "kleene.models",
@@ -89,6 +90,7 @@ __all__ = [
     "Engine",
     "FunctionModel",
     "KleeneError",
+    "Local",
     "NoModel",
     "OpenAI",
     "ParseError",

@@ -39,7 +39,7 @@ def execute(inv: Invocation) -> int:
     turns = Turns(tally, terminal, always=args.turns)
     # The budget is the run's, what it has used included: the engine's own would count from here.
     with engine_of(inv, tally=tally, on_event=turns, budget=None) as engine:
-        with shown(tally, terminal), misconfigured():
+        with shown(tally, terminal, replies=True), misconfigured():
             done = engine.resume(args.run_id, budget=inv.budget, max_turns=args.max_turns)
         return end_of_run(done, inv)
 
