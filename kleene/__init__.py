@@ -19,7 +19,9 @@ _here = Path(__file__).resolve().parent
 if not (_here / "planner").is_dir() and (_here.parent / "planner").is_dir():
     __path__.append(str(_here.parent))
 
-__version__ = "0.1.0"
+from kleene.version import VERSION  # noqa: E402 - the path above comes first
+
+__version__ = VERSION
 
 if TYPE_CHECKING:
     from kleene.attaching import attach, connect

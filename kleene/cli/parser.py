@@ -6,10 +6,10 @@ import argparse
 import textwrap
 from collections.abc import Sequence
 
-from kleene import __version__
 from kleene.cli import doctor, explain, memo, models, resume, run, runs, setup, sql, trace
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options
+from kleene.version import VERSION
 
 PROGRAM = "python -m kleene"
 COMMANDS: tuple[Command, ...] = (
@@ -69,9 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
         description=DESCRIPTION,
         epilog=f"examples:\n{textwrap.indent(EXAMPLES, '  ')}\n\n{EXITS}\n\n{PROGRAM} COMMAND --help says more about one command.",
     )
-    parser.add_argument(
-        "--version", action="version", version=f"kleene {__version__}", help="print the version and exit"
-    )
+    parser.add_argument("--version", action="version", version=f"kleene {VERSION}", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
     for command in COMMANDS:
         sub = commands.add_parser(

@@ -27,6 +27,7 @@ from kleene.models.recording import (
 )
 from kleene.planner.errors import ConfigError, did_you_mean
 from kleene.udfs.protocols import ProviderError, Reply, Request, Route
+from kleene.version import VERSION
 
 RECORD_AGAIN = "the prompt, the data or the model changed since: record again with --record FILE"
 
@@ -50,7 +51,7 @@ class Recorder:
         self._routes: dict[str, Route] = {}
         self._header = {
             "kleene_recording": FORMAT,
-            "version": version or _version(),
+            "version": version or VERSION,
             "date": dt.datetime.now(dt.UTC).date().isoformat(),
             "about": dict(about or {}),
             "routes": {},
@@ -227,9 +228,3 @@ def _where(what: str, old: str, new: str) -> str:
 def _around(text: str, at: int) -> str:
     start = max(0, at - 20)
     return repr(("..." if start else "") + text[start : at + 20] + ("..." if at + 20 < len(text) else ""))
-
-
-def _version() -> str:
-    import kleene
-
-    return kleene.__version__
