@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -37,7 +38,7 @@ class Fold(Protocol):
         ...
 
 
-class HttpProvider:
+class HttpProvider(ABC):
     """One model behind one HTTP endpoint. ``price`` None: looked up by the router. ``extra`` is merged into every request's body."""
 
     name: ClassVar[str] = "http"
@@ -69,19 +70,20 @@ class HttpProvider:
         return public_url(self.connection.base_url)
 
     @property
-    def capabilities(self) -> Capabilities:
-        raise NotImplementedError
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
 
+    @abstractmethod
     def body(self, request: Request) -> dict[str, Any]:
         """The request as this wire writes it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, value: Any, request: Request) -> Reply:
         """The reply out of this wire's JSON. Raises ``ProviderError`` (malformed) where it is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fold(self, on_text: OnText) -> Fold:
-        raise NotImplementedError
+        """What puts a streamed reply together again."""
 
     async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Send one request on trio; no retry. With ``on_text`` the reply is streamed. Raises ``ProviderError``; cancellation closes the connection."""

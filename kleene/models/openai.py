@@ -21,12 +21,8 @@ BASE_URL = "https://api.openai.com/v1"
 STOPS = {"stop": "end", "length": "length", "content_filter": "refusal", "tool_calls": "end", "function_call": "end"}
 
 
-class OpenAI(HttpProvider):
-    """``OpenAI("gpt-5.4-mini", base_url=..., api_key=...)``. Without them OPENAI_BASE_URL and OPENAI_API_KEY decide; a key is needed for
-    OpenAI's own endpoint only. ``extra`` is merged into every request's body. Raises ``ConfigError`` on a bad URL or key."""
-
-    name: ClassVar[str] = "openai"
-    path: ClassVar[str] = "/chat/completions"
+class OpenAIEndpoint(HttpProvider):
+    """A model behind OpenAI's endpoint or one that is like it, whichever of its wires is spoken."""
 
     def __init__(
         self,
@@ -39,8 +35,16 @@ class OpenAI(HttpProvider):
         extra: Mapping[str, Any] | None = None,
         connections: int = 64,
     ) -> None:
-        connection = openai_endpoint("openai", model, base_url, api_key, connections)
+        connection = openai_endpoint(self.name, model, base_url, api_key, connections)
         super().__init__(model, connection, price=price, context_window=context_window, extra=extra)
+
+
+class OpenAI(OpenAIEndpoint):
+    """``OpenAI("gpt-5.4-mini", base_url=..., api_key=...)``. Without them OPENAI_BASE_URL and OPENAI_API_KEY decide; a key is needed for
+    OpenAI's own endpoint only. ``extra`` is merged into every request's body. Raises ``ConfigError`` on a bad URL or key."""
+
+    name: ClassVar[str] = "openai"
+    path: ClassVar[str] = "/chat/completions"
 
     @property
     def capabilities(self) -> Capabilities:

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from kleene.models.http_provider import HttpProvider, cost, count, reported
-from kleene.models.openai import openai_endpoint, structured_messages
+from kleene.models.http_provider import cost, count, reported
+from kleene.models.openai import OpenAIEndpoint, structured_messages
 from kleene.models.provider import Capabilities, OnText
 from kleene.models.schemas import WireSchema, for_openai
-from kleene.planner.specs import Price
 from kleene.udfs.protocols import Message, Reply, Request
 
 _INCOMPLETE = {"max_output_tokens": "length", "content_filter": "refusal"}
 
 
-class Responses(HttpProvider):
+class Responses(OpenAIEndpoint):
     """``Responses("gpt-5.4-mini", base_url=..., api_key=...)``, with the same defaults as ``OpenAI``. Nothing is stored at the provider."""
 
     name: ClassVar[str] = "responses"
     path: ClassVar[str] = "/responses"
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        price: Price | None = None,
-        context_window: int | None = None,
-        extra: Mapping[str, Any] | None = None,
-        connections: int = 64,
-    ) -> None:
-        connection = openai_endpoint("responses", model, base_url, api_key, connections)
-        super().__init__(model, connection, price=price, context_window=context_window, extra=extra)
 
     @property
     def capabilities(self) -> Capabilities:
