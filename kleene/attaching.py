@@ -48,61 +48,6 @@ def attach(
     ``models`` is described in ``kleene.models.build_handler`` (a ``CallHandler`` of your own is taken as it is); ``budget`` bounds all statements together. Raises ``StoreLocked``,
     ``ConfigError`` and ``BusyConnection``.
     """
-    return _open(
-        con,
-        False,
-        store=store,
-        models=models,
-        budget=budget,
-        workspace=workspace,
-        trust=trust,
-        concurrency=concurrency,
-        tools=tools,
-        on_event=on_event,
-        approve=approve,
-        record=record,
-        replay=replay,
-        replay_strict=replay_strict,
-        lock_wait=lock_wait,
-        config=config,
-    )
-
-
-def connect(path: str | Path = ":memory:", **options: Any) -> Engine:
-    """Open a DuckDB connection and attach to it; ``close`` closes both. Takes the options of ``attach``."""
-    try:
-        con = duckdb.connect(str(path))
-    except duckdb.Error as error:
-        raise ConfigError(
-            f"the database {path} cannot be opened: {str(error).splitlines()[0]}",
-            hint="another process may have it open; give another file or a read-only copy",
-        ) from None
-    try:
-        return _open(con, True, **options)
-    except BaseException:
-        con.close()
-        raise
-
-
-def _open(
-    con: duckdb.DuckDBPyConnection,
-    owns: bool,
-    *,
-    store: str | Path = STORE,
-    models: Any = None,
-    budget: BudgetLimits | None = None,
-    workspace: str | Path = ".",
-    trust: str = "host",
-    concurrency: int = 32,
-    tools: Sequence[Any] = (),
-    on_event: Callable[[Event], None] | None = None,
-    approve: Callable[[Any], bool] | None = None,
-    record: str | Path | None = None,
-    replay: str | Path | None = None,
-    replay_strict: bool = False,
-    lock_wait: float = 0.0,
-    config: Config | None = None,
-) -> Engine:
     if trust not in ("host", "model"):
         raise ConfigError(
             f"trust is {trust!r}", hint="'host' for your own statements, 'model' for SQL that a model wrote"
@@ -128,14 +73,30 @@ def _open(
         raise
     try:
         ledger = Ledger(budget or BudgetLimits())
-        engine = Engine(
-            con, services, ledger=ledger, trust=trust, workspace=workspace, owns_connection=owns, owns_services=True
-        )
+        engine = Engine(con, services, ledger=ledger, trust=trust, workspace=workspace, owns_services=True)
         engine.state.settings = engine.state.settings.set("concurrency", concurrency)
         return engine
     except BaseException:
         services.close()
         raise
+
+
+def connect(path: str | Path = ":memory:", **options: Any) -> Engine:
+    """Open a DuckDB connection and attach to it; ``close`` closes both. Takes the options of ``attach``."""
+    try:
+        con = duckdb.connect(str(path))
+    except duckdb.Error as error:
+        raise ConfigError(
+            f"the database {path} cannot be opened: {str(error).splitlines()[0]}",
+            hint="another process may have it open; give another file or a read-only copy",
+        ) from None
+    try:
+        engine = attach(con, **options)
+    except BaseException:
+        con.close()
+        raise
+    engine.owns_connection = True
+    return engine
 
 
 def close_handler(handler: CallHandler) -> None:

@@ -18,7 +18,7 @@ FLOORS = {"planner": "kleene.planner", "udfs": "kleene.udfs", "kleene": "kleene"
 ENGINE = (
     "kleene.attaching",
     "kleene.connection",
-    "kleene.engine",
+    "kleene.executor",
     "kleene.explain",
     "kleene.frames",
     "kleene.macros",
@@ -36,7 +36,7 @@ DISPATCH = tuple(f"kleene.udfs.{part}" for part in ("dispatch", "children", "del
 CONFINED = {
     "sqlglot": (
         "kleene.planner",
-        "kleene.engine",
+        "kleene.executor",
         "kleene.runs",
         "kleene.repl.lexer",
     ),  # the two ask for a statement's kind
@@ -174,9 +174,10 @@ def folder_of(module: str) -> str:
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    """Imports for type checking and those inside functions count: a circle of knowledge is one however late it is imported."""
     edges: dict[str, set[str]] = {}
     for found in IMPORTS:
-        if found.runs and found.top and found.name in MODULES and found.name != found.module:
+        if found.name in MODULES and found.name != found.module:
             edges.setdefault(found.module, set()).add(found.name)
     assert circle_in(edges) is None
 

@@ -19,7 +19,7 @@ from kleene.session.loop import PastTurn, Place, run_session
 from kleene.udfs.children import ChildReply
 
 if TYPE_CHECKING:
-    from kleene.engine import Engine
+    from kleene.executor import Executor
     from kleene.result import Result
     from kleene.runs.opened import MakeBeneath
     from kleene.session.feedback import CheckResult
@@ -74,7 +74,7 @@ class ChildRun:
 
     def __init__(
         self,
-        parent: Engine,
+        parent: Executor,
         order: Order,
         place: Place,
         ledger: Ledger | None,

@@ -20,7 +20,7 @@ from kleene.session.loop import Place
 from kleene.udfs.children import Child, ChildReply
 
 if TYPE_CHECKING:
-    from kleene.engine import Engine
+    from kleene.executor import Executor
     from kleene.udfs.ledger import Ledger
 
 PARENT = "parent"
@@ -36,7 +36,7 @@ class Family:
     to the turn that runs again.
     """
 
-    def __init__(self, engine: Engine, place: Place, *, resumed: bool = False, turn: Callable[[], int] = lambda: 0):
+    def __init__(self, engine: Executor, place: Place, *, resumed: bool = False, turn: Callable[[], int] = lambda: 0):
         self._engine = engine
         self._place = place
         self._turn = turn
@@ -51,7 +51,7 @@ class Family:
             self._remember_earlier()
 
     @classmethod
-    def beneath(cls, engine: Engine, place: Place, resumed: bool, turn: Callable[[], int]) -> Family:
+    def beneath(cls, engine: Executor, place: Place, resumed: bool, turn: Callable[[], int]) -> Family:
         """The family of a session that is being opened."""
         return cls(engine, place, resumed=resumed, turn=turn)
 

@@ -10,7 +10,7 @@ from kleene.planner.errors import KleeneError
 from kleene.planner.specs import BudgetLimits
 
 if TYPE_CHECKING:
-    from kleene.engine import Engine
+    from kleene.executor import Executor
 
 DEFAULT_BUDGET = BudgetLimits(dollars=1.0)
 DEFAULT_UNPRICED_BUDGET = BudgetLimits(calls=200)
@@ -18,7 +18,7 @@ MAX_DEPTH = 2
 """Levels of children below the session that answers the task."""
 
 
-def budget_of(engine: Engine, budget: BudgetLimits | None) -> tuple[BudgetLimits, tuple[str, ...]]:
+def budget_of(engine: Executor, budget: BudgetLimits | None) -> tuple[BudgetLimits, tuple[str, ...]]:
     """The run's limits and what to say about them. Where the engine itself has a budget, the run draws on that."""
     if budget is not None:
         return budget, ()

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from kleene.executor import Executor
 from kleene.own import State
 from kleene.runs.connection import JournalledConnection
 from kleene.runs.journal import Journal
 from kleene.runs.world import SessionWorld
 
 if TYPE_CHECKING:
-    from kleene.engine import Engine
     from kleene.runs.record import SessionState
     from kleene.runs.world import Gives
     from kleene.session.loop import Place
     from kleene.udfs.children import Children
     from kleene.udfs.ledger import Ledger, Reservation
 
-    MakeBeneath = Callable[[Engine, Place, bool, Callable[[], int]], Children]
+    MakeBeneath = Callable[[Executor, Place, bool, Callable[[], int]], Children]
 
 
 class OpenSession:
@@ -34,7 +34,7 @@ class OpenSession:
 
     def __init__(
         self,
-        parent: Engine,
+        parent: Executor,
         state: SessionState,
         ledger: Ledger,
         journal: Journal,
@@ -42,8 +42,6 @@ class OpenSession:
         fresh: bool,
         beneath: MakeBeneath,
     ):
-        from kleene.engine import Engine as EngineClass
-
         self._parent = parent
         self._lock = threading.Lock()
         self._cancelled = False
@@ -58,7 +56,7 @@ class OpenSession:
                 self.cursor.execute(f'CREATE SCHEMA "{state.schema}"')
             self.cursor.execute(f"SET search_path = '{state.schema}'")
             self.connection = JournalledConnection(self.cursor)
-            self.engine = EngineClass(
+            self.engine = Executor(
                 self.cursor,
                 services,
                 ledger=ledger,

@@ -28,7 +28,7 @@ from kleene.store.state import SessionRecord
 from kleene.udfs.events import RunStarted
 
 if TYPE_CHECKING:
-    from kleene.engine import Engine
+    from kleene.executor import Executor
 
 CHECK_TIMEOUT_S = 300
 CHECK_LINES = 40
@@ -66,7 +66,7 @@ class Run:
     notes: tuple[str, ...] = ()
 
 
-def run_task(engine: Engine, task: Task, budget: BudgetLimits | None) -> Run:
+def run_task(engine: Executor, task: Task, budget: BudgetLimits | None) -> Run:
     """Load what the task comes with, and run its session to the end. Raises a ``KleeneError`` for wrong input only."""
     services = engine.services
     run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(3)
@@ -104,7 +104,7 @@ def run_task(engine: Engine, task: Task, budget: BudgetLimits | None) -> Run:
 
 
 def resume_task(
-    engine: Engine,
+    engine: Executor,
     run_id: str | None,
     *,
     budget: BudgetLimits | None,
@@ -153,14 +153,14 @@ def resume_task(
         journal.close()
 
 
-def family_of_host(engine: Engine) -> Family:
+def family_of_host(engine: Executor) -> Family:
     """Who answers ``rlm`` and its kin in a person's own statement."""
     run_id = engine.services.run_id
     return Family(engine, Place(session=run_id, run=run_id, role="host", path="host", max_depth=2))
 
 
 def _to_the_end(
-    engine: Engine,
+    engine: Executor,
     session: OpenSession,
     state: SessionState,
     task: str,
@@ -198,7 +198,7 @@ def _to_the_end(
     return ended, run
 
 
-def _load(engine: Engine, session: OpenSession, task: Task) -> Loaded:
+def _load(engine: Executor, session: OpenSession, task: Task) -> Loaded:
     if task.from_run is not None:
         _copy_tables(engine, session, task.from_run)
     loaded = load(engine, session.connection, task.context, task.tables, task.data)
@@ -206,7 +206,7 @@ def _load(engine: Engine, session: OpenSession, task: Task) -> Loaded:
     return loaded
 
 
-def _copy_tables(engine: Engine, session: OpenSession, run_id: str) -> None:
+def _copy_tables(engine: Executor, session: OpenSession, run_id: str) -> None:
     """Begin with the tables that another run kept."""
     schema = schema_of(run_id)
     names = session.connection.rows(
@@ -221,7 +221,7 @@ def _copy_tables(engine: Engine, session: OpenSession, run_id: str) -> None:
         session.connection.rows(f'CREATE TABLE {quoted} AS FROM "{schema}".{quoted}')
 
 
-def _resumable(engine: Engine, run_id: str | None) -> str:
+def _resumable(engine: Executor, run_id: str | None) -> str:
     """The run's id, once it is certain that it can go on."""
     cursor = engine.services.store.cursor()
     try:

@@ -20,7 +20,7 @@ from kleene.session.world import Outcome
 
 if TYPE_CHECKING:
     from kleene.connection import Connection
-    from kleene.engine import Engine
+    from kleene.executor import Executor
 
 FIRST_ROWS = 1000
 INSTRUCTIONS = ("KLEENE.md", "AGENTS.md", "CLAUDE.md")
@@ -36,7 +36,7 @@ class Loaded:
 
 
 def load(
-    engine: Engine, connection: Connection, context: Any, tables: Sequence[str], data: Sequence[str | Path] | None
+    engine: Executor, connection: Connection, context: Any, tables: Sequence[str], data: Sequence[str | Path] | None
 ) -> Loaded:
     """Make the tables of a task. Raises ``ConfigError`` and ``PlanError`` for what cannot be read."""
     feeds = list(_feeds(engine, context, tables, data))
@@ -84,7 +84,7 @@ def outcome_of(result: Result) -> Outcome:
     )
 
 
-def _feeds(engine: Engine, context: Any, tables: Sequence[str], data: Sequence[str | Path] | None) -> Iterator[Feed]:
+def _feeds(engine: Executor, context: Any, tables: Sequence[str], data: Sequence[str | Path] | None) -> Iterator[Feed]:
     sources: list[Any] = []
     if isinstance(context, str):
         sources.append(Inline(context))
@@ -97,7 +97,7 @@ def _feeds(engine: Engine, context: Any, tables: Sequence[str], data: Sequence[s
         yield _table_feed(engine, name)
 
 
-def _table_feed(engine: Engine, name: str) -> Feed:
+def _table_feed(engine: Executor, name: str) -> Feed:
     """A table of the engine's connection, handed over as Arrow."""
     try:
         relation = engine.con.table(name) if name in engine.connection.table_names() else engine.con.sql(f"FROM {name}")

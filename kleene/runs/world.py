@@ -24,7 +24,7 @@ from kleene.udfs.events import Event, SessionFinished, TurnFinished
 from kleene.udfs.protocols import Reply, Request
 
 if TYPE_CHECKING:
-    from kleene.engine import Engine
+    from kleene.executor import Executor
     from kleene.runs.connection import JournalledConnection
     from kleene.udfs.ledger import Reservation
 
@@ -42,7 +42,7 @@ class SessionWorld:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Executor,
         connection: JournalledConnection,
         journal: Journal,
         state: SessionState,

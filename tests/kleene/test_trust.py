@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 import kleene
-from kleene.engine import Engine
+from kleene.executor import Executor
 from kleene.own import State
 from kleene.planner.specs import BudgetLimits
 from kleene.planner.statements import parse
@@ -54,7 +54,7 @@ LISTED_ONLY = [  # what DuckDB's lock does not stop: the allow-list must
 
 
 @pytest.fixture
-def session() -> Iterator[Engine]:
+def session() -> Iterator[Executor]:
     model = CountingModel()
     with engine(model) as (host, _):
         cursor = host.services.store.cursor()
@@ -63,7 +63,7 @@ def session() -> Iterator[Engine]:
         cursor.execute("CREATE TABLE other_sessions.notes AS SELECT 1 AS a")
         cursor.execute("SET search_path = 's1'")
         cursor.execute("CREATE TABLE mine AS SELECT 'a' AS text")
-        made = Engine(
+        made = Executor(
             cursor,
             host.services,
             ledger=Ledger(BudgetLimits(calls=5)),
@@ -96,20 +96,21 @@ def test_duckdbs_lock_holds_where_the_list_is_passed_by(session, sql):
 
 
 @pytest.mark.parametrize(
-    "sql",
+    ("sql", "shown"),
     [
-        "SELECT text FROM mine WHERE llm_bool('about ' || text)",
-        "CREATE TABLE more AS SELECT upper(text) AS t FROM mine; SELECT * FROM more; DROP TABLE more",
-        "WITH c AS (SELECT * FROM mine) SELECT count(*), string_agg(text, ',') FROM c",
-        "EXPLAIN SELECT llm('about ' || text) FROM mine",
-        "DESCRIBE mine",
-        "SHOW TABLES",
-        "SELECT sql FROM trace_statements",
-        "SET statement.calls = 3",
+        ("SELECT text FROM mine WHERE llm_bool('about ' || text)", "a"),
+        ("CREATE TABLE more AS SELECT upper(text) AS t FROM mine; SELECT * FROM more", "A"),
+        ("CREATE TABLE more AS SELECT 1 AS t; DROP TABLE more; SELECT 'gone'", "gone"),
+        ("WITH c AS (SELECT * FROM mine) SELECT count(*) || string_agg(text, ',') FROM c", "1a"),
+        ("EXPLAIN SELECT llm('about ' || text) FROM mine", "#1 llm('about ' || text)  [λ worker]  1 call, ~86 tok, $0"),
+        ("DESCRIBE mine", "text"),
+        ("SELECT 1; SELECT sql FROM trace_statements", "SELECT 1"),
+        ("SET statement.calls = 3", "SET statement.calls = 3"),
     ],
 )
-def test_ordinary_work_is_allowed(session, sql):
-    session.sql(sql)
+def test_ordinary_work_is_allowed(session, sql, shown):
+    result = session.sql(sql)
+    assert (result.message or result.fetchall()[0][0]) == shown
 
 
 def test_a_session_may_lower_its_budget_and_never_raise_it(session):

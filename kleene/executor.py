@@ -1,0 +1,646 @@
+"""Runs CallSQL on one DuckDB connection. An engine is one for a person's statements; every session of a model has one of its own."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import attrs
+import duckdb
+from sqlglot import exp
+
+from kleene import frames, macros
+from kleene.connection import Connection, Params
+from kleene.explain import Plan, cheapest, explain, pure_plan
+from kleene.own import State, message, run_own
+from kleene.planner import nodes
+from kleene.planner.callplan import CallPlan
+from kleene.planner.dialect import CallSQL
+from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
+from kleene.planner.plan import plan as plan_statement
+from kleene.planner.specs import Usage, Volatility
+from kleene.planner.statements import Statement, fill_parameters, number_placeholders, parse, span_of
+from kleene.problems import from_duckdb, is_users_mistake
+from kleene.result import Result
+from kleene.runner import Running, Surroundings
+from kleene.services import Services
+from kleene.udfs.ledger import Ledger
+from kleene.udfs.lookups import Key, Lookups, SiteAnswers
+from kleene.udfs.register import Registration
+from kleene.udfs.runtime import Task
+from kleene.udfs.statement import Ask, CallSite, StatementContext
+from kleene.udfs.text import clean
+from kleene.udfs.waiting import in_thread
+
+if TYPE_CHECKING:
+    from kleene.planner.policy import AllowList
+    from kleene.udfs.children import Children
+
+STORE_TABLES = frozenset(
+    [
+        "memo",
+        "trace_runs",
+        "trace_sessions",
+        "trace_statements",
+        "trace_calls",
+        "trace_operators",
+        "trace_runs_of_statement",
+        "trace_rounds",
+        "trace_tool_calls",
+        "trace_final",
+        "turns",
+        "estimates",
+        "calibrations",
+    ]
+)
+SESSION_TABLES = {
+    "trace_statements": "SELECT * FROM main.trace_statements WHERE session = $1",
+    "trace_calls": "SELECT * FROM main.trace_calls WHERE session = $1",
+    "turns": "SELECT n, sql, result FROM main.kleene_turns WHERE session = $1 AND result IS NOT NULL ORDER BY n",
+}
+"""What a model's session may read of the store, and how: its own rows of these."""
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Executor:
+    """Runs CallSQL on a connection. One statement runs at a time: calls from several threads wait for each other.
+
+    ``trust``: ``host`` for a person's own statements, ``model`` for SQL that a model wrote. ``schema`` is the schema that holds a
+    session's tables; it sees no others. ``protected`` are those of them that a model's statement may not change.
+    """
+
+    def __init__(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        services: Services,
+        *,
+        ledger: Ledger,
+        state: State | None = None,
+        trust: str = "host",
+        session: str | None = None,
+        schema: str | None = None,
+        workspace: str | Path = ".",
+        owns_services: bool = True,
+        plain_names: bool = True,
+        connection: Connection | None = None,
+        protected: frozenset[str] = frozenset(),
+    ):
+        self.connection = Connection(con) if connection is None else connection
+        self.protected = protected
+        self.children: Children | None = None
+        self.services = services
+        self.ledger = ledger
+        self.state = State() if state is None else state
+        self.trust = trust
+        self.session = session
+        self.schema = schema
+        self.workspace = Path(workspace)
+        self.notes: list[str] = []
+        self.owns_connection = False  # whether ``close`` closes it
+        self._owns_services = owns_services
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._running: Running | None = None
+        self._closed = False
+        self._prepared: dict[str, exp.Expr] = {}
+        self._asking: Task[Any] | None = None
+        self._sessions: list[Cancellable] = []
+        self._allowed: AllowList | None = None
+        self._lookups = Lookups()
+        self.connection.check_free()
+        self._registration = Registration(con, self._lookups, in_transaction=not self.connection.in_autocommit())
+        self._macros: list[str] = []
+        self._plain_names = plain_names
+        if plain_names:
+            self._open_plain_names()
+
+    @property
+    def con(self) -> duckdb.DuckDBPyConnection:
+        """The connection the engine is attached to."""
+        return self.connection.con
+
+    @property
+    def usage(self) -> Usage:
+        """What all statements and sessions of this engine have used."""
+        return self.ledger.used
+
+    # -- running -------------------------------------------------------------------------------------------------------------------------
+
+    def sql(self, text: str, params: Params = None) -> Result:
+        """Run one or more statements; the last one's result.
+
+        ``params`` are values for ``?``, ``$1`` or ``$name``. Raises a ``KleeneError`` or, where DuckDB itself fails on the data, DuckDB's
+        own error; nothing that was paid for is lost, and the connection stays usable.
+        """
+        return self._sql(text, params, sys._getframe(1))
+
+    def _sql(self, text: str, params: Params, frame: FrameType | None) -> Result:
+        self._check_place()
+        with self._lock, shallow():
+            self._check_open()
+            text, params = clean(_text(text)), cleaned(params)
+            statements = parse(text)
+            if not statements:
+                return message("no statement")
+            self.connection.check_free()
+            self._settle()
+            result = message("no statement")
+            for statement in statements:
+                result = self.run_statement(statement, params, frame)
+            return result
+
+    def run_statement(self, statement: Statement, params: Params = None, frame: FrameType | None = None) -> Result:
+        """Run one parsed statement."""
+        with self._lock:
+            self._check_open()
+            with self._problems(statement):
+                return self._run(statement, params, frame)
+
+    def _settle(self) -> None:
+        """After the transaction that the engine was attached in: put the functions and names on the connection for good."""
+        if self._registration.passing and self.connection.in_autocommit():
+            self._registration.renew()
+            if self._plain_names:
+                self._macros = macros.create(self.con, self.state.catalog, self._registration.suffix)[0]
+
+    def _run(self, statement: Statement, params: Params, frame: FrameType | None) -> Result:
+        tree = statement.tree
+        if tree is None:
+            assert statement.unreadable is not None
+            if self.trust == "model":
+                raise statement.unreadable
+            return self._pure(statement, statement.text, params, frame)
+        if self.trust == "model":
+            self._check_policy(statement)
+        if isinstance(tree, nodes.CreateFunction):
+            self._check_types(tree, statement)
+        own = run_own(statement, self.state, self.ledger, trust=self.trust)
+        if own is not None:
+            self._after_own(tree)
+            return own
+        if isinstance(tree, nodes.Explain):
+            return self._explain_statement(statement, tree, params, frame)
+        if isinstance(tree, nodes.Final):
+            return self._final(statement, tree, params, frame)
+        if isinstance(tree, nodes.CallTool | nodes.Calibrate):
+            return self._not_yet(statement, tree, params, frame)
+        if isinstance(tree, nodes.Prepare | nodes.Execute):
+            return self._prepared_statement(statement, tree, params, frame)
+        return self._query(statement, tree, params, frame)
+
+    def _prepared_statement(
+        self, statement: Statement, tree: nodes.Prepare | nodes.Execute, params: Params, frame: FrameType | None
+    ) -> Result:
+        """PREPARE keeps a statement with calls here, and EXECUTE plans it anew: a plan that DuckDB prepared would hold answers that were
+        missing then. Statements without calls are DuckDB's own."""
+        name = tree.this.name.lower()
+        if isinstance(tree, nodes.Prepare):
+            self._prepared.pop(name, None)
+            if self._plan(with_tree(statement, tree.expression), tree.expression, params) is None:
+                return self._pure(statement, statement.text, params, frame)
+            self._prepared[name] = tree.expression
+            return message(f"prepared {tree.this.name}")
+        inner = self._prepared.get(name)
+        if inner is None:
+            return self._pure(statement, statement.text, params, frame)
+        filled = fill_parameters(inner, tree.expressions, statement)
+        return self._query(with_tree(statement, filled), filled, params, frame)
+
+    def _query(self, statement: Statement, tree: exp.Expr, params: Params, frame: FrameType | None) -> Result:
+        plan = self._plan(statement, tree, params)
+        if plan is None:
+            if statement.tree is tree and not statement.has_own:
+                return self._pure(statement, statement.text, params, frame)
+            return self._pure(statement, self._printed(tree), params, frame)
+        with self._tables(tree, frame), self._run_as(statement, plan) as running:
+            if not plan.sites and not plan.rounds:
+                return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query")
+            return self.connection.in_worker(
+                lambda: running.planned(cheapest(running, plan, params), params), running.cancel
+            )
+
+    def _pure(self, statement: Statement, text: str, params: Params, frame: FrameType | None) -> Result:
+        needs = _needs_parameters(statement)
+        query = isinstance(statement.tree, exp.Query)
+        with self._tables(statement.tree, frame), self._run_as(statement) as running:
+            return self.connection.in_worker(
+                lambda: running.pure(text, params if needs else None, query=query), running.cancel
+            )
+
+    def _plan(self, statement: Statement, tree: exp.Expr, params: Params) -> CallPlan | None:
+        if not self._may_call(tree):
+            return None
+        copied = tree.copy()
+        number_placeholders(copied)
+        return plan_statement(with_tree(statement, copied), self.state.catalog, self.state.settings, self.connection)
+
+    def _may_call(self, tree: exp.Expr) -> bool:
+        """Definitions keep the user's text: what they hold is called where they are read."""
+        if isinstance(tree, exp.Create) and str(tree.args.get("kind") or "").upper() in ("VIEW", "MACRO", "FUNCTION"):
+            return False
+        return not isinstance(tree, exp.Command)
+
+    def _printed(self, tree: exp.Expr) -> str:
+        return tree.sql(CallSQL)
+
+    @contextmanager
+    def _run_as(self, statement: Statement, plan: CallPlan | None = None) -> Iterator[Running]:
+        around = Surroundings(
+            self.connection,
+            self.services,
+            self._lookups,
+            self._registration.suffix,
+            self.ledger,
+            self.state.settings,
+            self.session,
+        )
+        outer = self._running
+        self._running = running = Running(around, statement.text)
+        if plan is not None and any(s.spec.session for s in plan.sites):
+            running.context.children = self._family()
+        try:
+            yield running
+        finally:
+            self._running = outer
+
+    # -- own statements ------------------------------------------------------------------------------------------------------------------
+
+    def _final(self, statement: Statement, tree: nodes.Final, params: Params, frame: FrameType | None) -> Result:
+        query = final_query(tree)
+        result = self._query(statement, query, params, frame)
+        result.final = True
+        return result
+
+    def _not_yet(self, statement: Statement, tree: exp.Expr, params: Params, frame: FrameType | None) -> Result:
+        if isinstance(tree, nodes.Calibrate):
+            raise PlanError(
+                "CALIBRATE is not available yet", hint="declare PROXY g THRESHOLDS (low, high)", span=statement.span
+            )
+        if self.trust == "host" and not tree.args.get("source"):
+            return self._pure(statement, statement.text, params, frame)  # DuckDB's own CALL
+        name = tree.this.name if isinstance(tree.this, exp.Identifier) else tree.this.sql(CallSQL)
+        near = did_you_mean(name, self.state.catalog.functions)
+        raise PlanError(
+            f"there is no tool {name}",
+            hint=f"functions are called in SELECT: did you mean {near}?"
+            if near
+            else "no tools are available in this version",
+            span=statement.span,
+            source=statement.source,
+        )
+
+    def _explain_statement(
+        self, statement: Statement, tree: nodes.Explain, params: Params, frame: FrameType | None
+    ) -> Result:
+        inner = with_tree(statement, tree.this)
+        plan = self._plan(inner, tree.this, params) if not isinstance(tree.this, nodes.OwnStatement) else None
+        if isinstance(tree.this, nodes.Final):
+            query = final_query(tree.this)
+            inner = with_tree(statement, query)
+            plan = self._plan(inner, query, params)
+        if plan is None or not plan.sites:
+            if isinstance(tree.this, nodes.OwnStatement):
+                return _lines("no calls: the statement changes the session only")
+            return self._pure(statement, statement.text, params, frame)
+        how = str(tree.args.get("format") or "text")
+        if tree.args.get("analyze"):
+            result = self._query(inner, inner.tree, params, frame)  # type: ignore[arg-type]
+            usage = result.usage
+            text = f"actual: {len(result)} rows, {usage.requests} calls, {usage.memo_hits} from memo, {usage.tokens} tok, ${usage.dollars:.4f}, {usage.seconds:.2f} s"
+            return _lines(text, usage=usage)
+        found = self._explained(inner, plan, params, frame)
+        if how == "sql":
+            return _lines(found.duckdb_sql)
+        if how == "json":
+            import json
+
+            return _lines(json.dumps(found.to_dict(), indent=2))
+        return _lines(found.text)
+
+    def explain(self, text: str, params: Params = None) -> Plan:
+        """What the statement (the last one of the text) would cost now. Runs DuckDB's part once with nothing sent; see ``Plan``."""
+        frame = sys._getframe(1)
+        self._check_place()
+        with self._lock, shallow():
+            self._check_open()
+            text, params = clean(_text(text)), cleaned(params)
+            statements = parse(text)
+            if not statements:
+                raise PlanError("there is no statement to explain")
+            self.connection.check_free()
+            statement = statements[-1]
+            tree = statement.tree
+            if isinstance(tree, nodes.Explain):
+                statement, tree = with_tree(statement, tree.this), tree.this
+            if isinstance(tree, nodes.Final):
+                tree = final_query(tree)
+                statement = with_tree(statement, tree)
+            if tree is None or isinstance(tree, nodes.OwnStatement):
+                return pure_plan(statement.text, "other")
+            with self._problems(statement):
+                plan = self._plan(statement, tree, params)
+                if plan is None or not plan.sites:
+                    return pure_plan(statement.text)
+                return self._explained(statement, plan, params, frame)
+
+    def _explained(self, statement: Statement, plan: CallPlan, params: Params, frame: FrameType | None) -> Plan:
+        with self._tables(plan.tree, frame), self._run_as(statement, plan) as running:
+            return self.connection.in_worker(
+                lambda: explain(running, cheapest(running, plan, params), params), running.cancel
+            )
+
+    def _check_types(self, tree: nodes.CreateFunction, statement: Statement) -> None:
+        """A declared type that DuckDB does not know is an error now, not when the function is called."""
+        declared = [*(tree.args.get("params") or ()), *(tree.args.get("columns") or ())]
+        kinds = [(d.args["kind"], d) for d in declared]
+        if tree.args.get("returns") is not None:
+            kinds.append((tree.args["returns"], tree.this))
+        for kind, place in kinds:
+            if not self.connection.knows_type(kind.sql(CallSQL)):
+                raise PlanError(
+                    f"there is no type {kind.sql(CallSQL)}",
+                    hint="types are DuckDB's: TEXT, BOOLEAN, BIGINT, DOUBLE, DATE, STRUCT(a TEXT), TEXT[], ...",
+                    span=span_of(statement, place) or statement.span,
+                    source=statement.source,
+                )
+
+    def _check_policy(self, statement: Statement) -> None:
+        from kleene.planner.policy import check_model, load_allow_list
+
+        if self._allowed is None:
+            self._allowed = load_allow_list()
+        own = self.connection.table_names(self.schema)
+        check_model(
+            statement,
+            functions=frozenset(self.state.catalog.functions),
+            tables=lambda name: name.lower() in own or name.lower() in SESSION_TABLES,
+            writable=lambda name: name.lower() not in SESSION_TABLES and name.lower() not in self.protected,
+            allow_list=self._allowed,
+        )
+
+    def _after_own(self, tree: exp.Expr) -> None:
+        if isinstance(tree, nodes.SetKey | nodes.ResetKey):
+            self.services.trace.trace_text = self.state.settings.trace_text
+            if self._plain_names:
+                self._open_plain_sites()
+        if isinstance(tree, nodes.CreateFunction) and self._plain_names:
+            self._open_plain_sites()
+            with suppress(duckdb.Error):
+                self._macros = sorted(
+                    {*self._macros, *macros.create(self.con, self.state.catalog, self._registration.suffix)[0]}
+                )
+
+    # -- names ---------------------------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _tables(self, tree: exp.Expr | None, frame: FrameType | None) -> Iterator[None]:
+        """Give the statement the caller's data frames and the store's tables that it names and the database does not have."""
+        wanted = _table_names(tree)
+        found: dict[str, Any] = {}
+        if wanted and self.trust == "host":
+            found = frames.find(wanted, frame)
+        readable = STORE_TABLES if self.trust == "host" else SESSION_TABLES.keys()
+        stored = {n for n in wanted if n.lower() in readable}
+        if found or stored:
+            known = self.connection.table_names(self.schema)
+            found = {n: v for n, v in found.items() if n.lower() not in known}
+            for name in stored:
+                if name.lower() not in known and name not in found:
+                    found[name] = self.store_table(name)
+        with self.connection.registered(found):
+            yield
+
+    def store_table(self, name: str) -> Any:
+        """A table of the store as Arrow, all events up to now included. A session sees its own rows only."""
+        self.services.trace.flush()
+        cursor = self.services.store.cursor()
+        try:
+            if self.trust == "host":
+                return cursor.sql(f'SELECT * FROM main."{name.lower()}"').to_arrow_table()
+            return cursor.sql(SESSION_TABLES[name.lower()], params=[self.session]).to_arrow_table()
+        finally:
+            cursor.close()
+
+    # -- plain names ---------------------------------------------------------------------------------------------------------------------
+
+    def _open_plain_sites(self) -> None:
+        """Sites of the plain names, without answers: those of an earlier definition or setting are another question's."""
+        names = [spec.name for spec in self.state.catalog.functions.values()]
+        self._lookups.open([SiteAnswers(name=f"{macros.SITE}:{name}", ask=self._plain_ask) for name in names])
+
+    def _open_plain_names(self) -> None:
+        self._open_plain_sites()
+        try:
+            self._macros, left = macros.create(self.con, self.state.catalog, self._registration.suffix)
+        except duckdb.Error as error:
+            self.notes.append(f"the plain names are not available on this connection: {str(error).splitlines()[0]}")
+            return
+        if left:
+            self.notes.append(
+                f"{', '.join(left)} on this connection {'is' if len(left) == 1 else 'are'} yours already and stay{'s' if len(left) == 1 else ''} so; "
+                "k.sql means Kleene's"
+            )
+
+    def _plain_ask(self, site: SiteAnswers, keys: list[Key]) -> None:
+        """Answer calls that DuckDB makes outside ``sql``: the same memo, budget and trace, a statement of its own per vector."""
+        name = site.name.split(":", 1)[1]
+        spec = self.state.catalog.function(name)
+        if spec is None:
+            raise PlanError(f"there is no function {name}", hint="it was dropped; SHOW FUNCTIONS lists what there is")
+        if len(site.answers) > 100_000:
+            site.answers.clear()
+        running = self._running
+        context = (
+            running.context
+            if running is not None
+            else StatementContext(f"{self.services.run_id}.plain", self.session, self.state.settings, self.ledger)
+        )
+        asks = []
+        calls: dict[Any, CallSite] = {}
+        for key in keys:
+            arguments = (key,) if isinstance(key, str) else key
+            call_spec, values = macros.plain_spec(spec, arguments, self.state.settings)
+            if call_spec not in calls:
+                calls[call_spec] = CallSite(call_spec, Volatility.STABLE, SiteAnswers(name=site.name))
+            asks.append((key, Ask(calls[call_spec], values[0] if len(values) == 1 else values)))
+        task = self.services.runtime.submit(self.services.dispatcher.answer, context, [a for _, a in asks])
+        task.wait()
+        for key, ask in asks:
+            site.answers[key] = ask.site.answers.answers.get(ask.key)
+
+    def _family(self) -> Children:
+        """Who answers this executor's calls of sessions: it was given by whoever opened the session."""
+        if self.children is None:
+            raise KleeneError(
+                "no sessions can be asked here", hint="open the connection with kleene.attach or kleene.connect"
+            )
+        return self.children
+
+    # -- async ---------------------------------------------------------------------------------------------------------------------------
+
+    async def sql_async(self, text: str, params: Params = None) -> Result:
+        """``sql`` for trio and asyncio: waits without blocking the loop; cancelling the task cancels the statement."""
+        frame = sys._getframe(1)
+        return await in_thread(lambda: self._sql(text, params, frame), self.cancel)
+
+    # -- the end -------------------------------------------------------------------------------------------------------------------------
+
+    def cancel(self) -> None:
+        """End the running statement from another thread. Does nothing when none runs."""
+        for session in list(self._sessions):
+            session.cancel()
+        running, asking = self._running, self._asking
+        if asking is not None:
+            asking.cancel()
+        if running is not None:
+            running.cancel()
+
+    def session_started(self, session: Cancellable) -> None:
+        """A session runs under this engine: ``cancel`` reaches it too."""
+        self._sessions.append(session)
+
+    def session_ended(self, session: Cancellable) -> None:
+        self._sessions.remove(session)
+
+    def waiting_for(self, task: Task[Any] | None) -> None:
+        """The task that the engine's session waits for outside a statement (a model's turn)."""
+        self._asking = task
+
+    def close(self) -> None:
+        """Take the functions and names off the connection, write the trace, close the store. Safe to call twice."""
+        if self._closed:
+            return
+        if self._process != os.getpid():
+            self._closed = True  # what a fork copied belongs to the parent: its threads are not here, its connection is in use there
+            return
+        self.cancel()
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            if self.children is not None and self._owns_services:
+                self.children.close()
+            macros.drop(self.con, self._macros, self.state.catalog, self._registration.suffix)
+            self._registration.close()
+            if self._owns_services:
+                self.services.close()
+            if self.owns_connection:
+                with suppress(duckdb.Error):
+                    self.con.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        raise KleeneError("an engine cannot be pickled", hint="attach in the process that uses it")
+
+    def _check_place(self) -> None:
+        """Raise where waiting for the engine would never end: in a forked process, and in a model's own function."""
+        if self._process != os.getpid():
+            raise KleeneError(
+                "the engine belongs to another process: this one was forked from it",
+                hint="attach in the process that uses it; multiprocessing's 'spawn' avoids the copy",
+            )
+        if self.services.runtime.is_own_thread():
+            raise KleeneError(
+                "a model's function cannot run statements on the engine that asks it",
+                hint="read the data before, or run on a connection of its own: con.cursor()",
+            )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise KleeneError("the engine is closed", hint="attach again: k = kleene.attach(con)")
+
+    @contextmanager
+    def _problems(self, statement: Statement) -> Iterator[None]:
+        """Errors leave with the text they are about; what the user wrote wrong is told in Kleene's own terms."""
+        try:
+            yield
+        except KleeneError as error:
+            if error.source is None:
+                error.source = statement.source
+            raise
+        except duckdb.Error as error:
+            if is_users_mistake(error):
+                raise from_duckdb(str(error), self.state.catalog, statement) from error
+            raise
+
+
+@contextmanager
+def shallow() -> Iterator[None]:
+    """A statement too deep for Python's stack is an error of its text."""
+    try:
+        yield
+    except RecursionError:
+        raise ParseError(
+            "the statement is nested too deeply",
+            hint="split long chains of operators or calls into CTEs, or put the values in a table",
+        ) from None
+
+
+def cleaned(params: Params) -> Params:
+    """Parameters as DuckDB can take them: lone surrogates in texts become U+FFFD, as in a statement's own text."""
+    if params is not None and (isinstance(params, str | bytes) or not isinstance(params, Sequence | Mapping)):
+        raise PlanError(
+            f"parameters are a list or a mapping, not {type(params).__name__}", hint="k.sql(text, [value]) for one ?"
+        )
+    if isinstance(params, Mapping):
+        return {name: clean(v) if isinstance(v, str) else v for name, v in params.items()}
+    return params if params is None else [clean(v) if isinstance(v, str) else v for v in params]
+
+
+def _text(text: object) -> str:
+    if not isinstance(text, str):
+        raise ParseError(f"a statement is a text, not {type(text).__name__}", hint="k.sql('SELECT ...')")
+    return text
+
+
+def final_query(tree: nodes.Final) -> exp.Expr:
+    """The query whose rows are the answer: a value is a row of one column, named ``answer`` where it has no name."""
+    query: exp.Expr | None = tree.args.get("query")
+    if query is None:
+        value = tree.this.copy()
+        named = isinstance(value, exp.Alias | exp.Column | exp.Star)
+        return exp.Select(expressions=[value if named else exp.alias_(value, "answer")])
+    query = query.copy()
+    while isinstance(query, exp.Subquery) and not query.alias:
+        query = query.this
+    return query
+
+
+def with_tree(statement: Statement, tree: exp.Expr) -> Statement:
+    return attrs.evolve(statement, tree=tree)
+
+
+def _needs_parameters(statement: Statement) -> bool:
+    return statement.tree is None or statement.tree.find(exp.Placeholder, exp.Parameter) is not None
+
+
+def _table_names(tree: exp.Expr | None) -> set[str]:
+    """Unqualified table names of a tree that are not its CTEs."""
+    if tree is None:
+        return set()
+    ctes = {c.alias.lower() for c in tree.find_all(exp.CTE)}
+    return {
+        t.name
+        for t in tree.find_all(exp.Table)
+        if isinstance(t.this, exp.Identifier) and not t.args.get("db") and t.name.lower() not in ctes
+    }
+
+
+def _lines(text: str, usage: Usage | None = None) -> Result:
+    return Result(("plan",), ("VARCHAR",), rows=[(line,) for line in text.splitlines()], usage=usage, plan=text)
