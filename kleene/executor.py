@@ -187,6 +187,8 @@ class Executor:
         if own is not None:
             self._after_own(tree)
             return own
+        if isinstance(tree, exp.Show) and self.schema is not None:
+            return self._pure(statement, self._readable_tables(), params, frame)
         if isinstance(tree, nodes.Explain):
             return self._explain_statement(statement, tree, params, frame)
         if isinstance(tree, nodes.Final):
@@ -385,6 +387,15 @@ class Executor:
             tables=lambda name: name.lower() in own or name.lower() in SESSION_TABLES,
             writable=lambda name: name.lower() not in SESSION_TABLES and name.lower() not in self.protected,
             allow_list=self._allowed,
+        )
+
+    def _readable_tables(self) -> str:
+        """SHOW TABLES of a session: DuckDB's own lists the store's tables too, which the session may not read."""
+        given = ", ".join(f"('{name}')" for name in SESSION_TABLES)
+        schema = exp.Literal.string(self.schema).sql(CallSQL)
+        return (
+            f"SELECT table_name AS name FROM information_schema.tables WHERE table_schema = {schema} "
+            f"UNION SELECT name FROM (VALUES {given}) given(name) ORDER BY name"
         )
 
     def _after_own(self, tree: exp.Expr) -> None:

@@ -104,6 +104,7 @@ def test_duckdbs_lock_holds_where_the_list_is_passed_by(session, sql):
         ("WITH c AS (SELECT * FROM mine) SELECT count(*) || string_agg(text, ',') FROM c", "1a"),
         ("EXPLAIN SELECT llm('about ' || text) FROM mine", "#1 llm('about ' || text)  [λ worker]  1 call, ~86 tok, $0"),
         ("DESCRIBE mine", "text"),
+        ("SHOW TABLES", "mine"),
         ("SELECT 1; SELECT sql FROM trace_statements", "SELECT 1"),
         ("SET statement.calls = 3", "SET statement.calls = 3"),
     ],
@@ -111,6 +112,15 @@ def test_duckdbs_lock_holds_where_the_list_is_passed_by(session, sql):
 def test_ordinary_work_is_allowed(session, sql, shown):
     result = session.sql(sql)
     assert (result.message or result.fetchall()[0][0]) == shown
+
+
+def test_a_session_is_shown_the_tables_it_may_read(session):
+    session.sql("CREATE TABLE \"Größe; it''s\" AS SELECT 1 AS a; CREATE VIEW seen AS FROM mine")
+    shown = [name for (name,) in session.sql("SHOW TABLES").fetchall()]
+    assert shown == ["Größe; it''s", "mine", "seen", "trace_calls", "trace_statements", "turns"]
+    for name in shown:
+        session.sql(f'SELECT * FROM "{name}"')
+    assert session.sql("SHOW TABLES").columns == ("name",)
 
 
 def test_a_session_may_lower_its_budget_and_never_raise_it(session):
