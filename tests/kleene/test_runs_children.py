@@ -512,6 +512,7 @@ def test_children_with_children_write_one_store() -> None:
     )
     with engine(script) as k:
         assert last(k.run("Go", budget=BudgetLimits())) == [(6, 6)]
+        assert k.sql("SELECT error FROM trace_statements WHERE error IS NOT NULL").fetchall() == []
     depths = Counter(p.count("/") for p in script.child_paths)
     assert depths == {1: 6, 2: 12}
 

@@ -66,7 +66,10 @@ def test_a_store_that_is_held_and_has_no_event_file_is_empty(tmp_path: Path) -> 
 
 def test_a_reader_does_not_keep_a_writer_out_after_it_closed(path: Path) -> None:
     open_readonly(path).close()
-    Store.open(path).close()
+    with Store.open(path) as store:
+        store.cursor().execute("CREATE TABLE written AS SELECT 1 AS a")
+    with open_readonly(path) as con:
+        assert con.execute("FROM written").fetchall() == [(1,)]
 
 
 def test_a_store_whose_writer_was_killed_is_read_with_its_log(path: Path) -> None:
