@@ -7,6 +7,7 @@
     ├── Refused           the plan costs more than what remains of the budget; nothing was sent
     ├── BudgetExceeded    a budget dimension ran out while the statement ran
     ├── CallFailed        a model or tool call failed (no answer, as opposed to an unreadable one)
+    ├── ToolError         a tool could not do what it was asked (no rows, as opposed to none found)
     ├── Unstable          the arguments of a call change from run to run, so that no fixed point is reached
     ├── Cancelled         the statement was cancelled
     ├── StoreLocked       another process holds the store
@@ -95,6 +96,14 @@ class CallFailed(KleeneError):
     def __init__(self, message: str, *, call: str | None = None, kind: str = "other", hint: str | None = None):
         super().__init__(message, hint=hint)
         self.call = call
+        self.kind = kind
+
+
+class ToolError(KleeneError):
+    """``kind``: access denied, io, invalid arguments, timed out, too large, unsupported, other."""
+
+    def __init__(self, message: str, *, kind: str = "other", hint: str | None = None):
+        super().__init__(message, hint=hint)
         self.kind = kind
 
 
