@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from kleene.planner.specs import Usage
     from kleene.result import Result
     from kleene.runs import Run
+    from kleene.tools.functions import tool
+    from kleene.tools.toolbox import Effect
 
 _ERRORS = (
     "BudgetExceeded",
@@ -78,6 +80,8 @@ _HOMES = {
     "Usage": "kleene.planner.specs",
     "Result": "kleene.result",
     "Run": "kleene.runs",
+    "Effect": "kleene.tools.toolbox",
+    "tool": "kleene.tools.functions",
     **dict.fromkeys(_ERRORS, "kleene.planner.errors"),
 }
 
@@ -89,6 +93,7 @@ __all__ = [
     "CallFailed",
     "Cancelled",
     "ConfigError",
+    "Effect",
     "Engine",
     "FunctionModel",
     "KleeneError",
@@ -109,6 +114,7 @@ __all__ = [
     "Usage",
     "attach",
     "connect",
+    "tool",
 ]
 
 

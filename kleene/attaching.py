@@ -15,6 +15,8 @@ from kleene.models import build_handler
 from kleene.planner.errors import ConfigError
 from kleene.planner.specs import BudgetLimits
 from kleene.services import Services
+from kleene.tools.setup import toolbox_for
+from kleene.tools.toolbox import Approve
 from kleene.udfs.events import Event
 from kleene.udfs.ledger import Ledger
 from kleene.udfs.protocols import CallHandler
@@ -34,7 +36,7 @@ def attach(
     concurrency: int = 32,
     tools: Sequence[Any] = (),
     on_event: Callable[[Event], None] | None = None,
-    approve: Callable[[Any], bool] | None = None,
+    approve: Approve | None = None,
     record: str | Path | None = None,
     replay: str | Path | None = None,
     replay_strict: bool = False,
@@ -58,8 +60,6 @@ def attach(
             hint="kleene.attach(duckdb.connect(...)), or kleene.connect(path)",
         )
     budget = checked(budget)
-    if tools or approve is not None:
-        raise ConfigError("tools and approve are not available in this version", hint="leave them out")
     config = load_config(workspace) if config is None else config
     handler = (
         models
@@ -73,7 +73,9 @@ def attach(
         raise
     try:
         ledger = Ledger(budget or BudgetLimits())
-        engine = Engine(con, services, ledger=ledger, trust=trust, workspace=workspace, owns_services=True)
+        box = toolbox_for(workspace, config, tools, services.events.emit, approve)
+        engine = Engine(con, services, ledger=ledger, trust=trust, workspace=workspace, owns_services=True, tools=box)
+        engine.state.catalog = engine.state.catalog.with_tools(box.functions())
         engine.state.settings = engine.state.settings.set("concurrency", concurrency)
         return engine
     except BaseException:

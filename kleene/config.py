@@ -86,7 +86,8 @@ class AliasConfig:
 
 @attrs.frozen
 class Config:
-    """Everything that files and the environment say about models. ``settings`` holds the tables of other parts as they were read.
+    """Everything that files and the environment say about models. ``settings`` holds the tables of other parts as they were read, ``trusted``
+    those of the user's own files alone: what a workspace may not grant itself.
 
     ``files`` are those that were read; ``warnings`` are said once to the user; ``pinned`` names settings that the environment decides.
     """
@@ -99,6 +100,7 @@ class Config:
     pricing: Mapping[str, Price] = attrs.field(factory=dict)
     context_windows: Mapping[str, int] = attrs.field(factory=dict)
     settings: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+    trusted: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     files: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
@@ -213,6 +215,7 @@ def _merged(layers: list[_Layer], env: Mapping[str, str]) -> Config:
     pricing: dict[str, Price] = {}
     windows: dict[str, int] = {}
     settings: dict[str, Any] = {}
+    trusted: dict[str, Any] = {}
     for layer in layers:
         if layer.trusted and _has_secret(layer) and (warning := _loose(layer.path)):
             warnings.append(warning)
@@ -220,9 +223,11 @@ def _merged(layers: list[_Layer], env: Mapping[str, str]) -> Config:
             aliases[name] = _alias(layer.path, name, table)
         for model, table in _table(layer, "pricing").items():
             _price(layer.path, model, table, pricing, windows)
-        settings |= {
+        others = {
             k: v for k, v in layer.table.items() if k not in _SECTIONS and k not in ("aliases", "pricing", "router")
         }
+        settings |= others
+        trusted |= others if layer.trusted else {}
     pinned = tuple(variable for variable in ENVIRONMENT.values() if env.get(variable))
     files = tuple(layer.path for layer in layers)
     return Config(
@@ -231,6 +236,7 @@ def _merged(layers: list[_Layer], env: Mapping[str, str]) -> Config:
         pricing=pricing,
         context_windows=windows,
         settings=settings,
+        trusted=trusted,
         files=files,
         warnings=tuple(warnings),
         pinned=pinned,

@@ -235,10 +235,10 @@ class Connection:
         """Lower-case names of all tables and views, or of those in one schema."""
         where = "" if schema is None else "WHERE schema_name = $1"
         found = self.rows(
-            f"SELECT lower(table_name) FROM duckdb_tables() {where} UNION ALL SELECT lower(view_name) FROM duckdb_views() {where}",
+            f"SELECT table_name FROM duckdb_tables() {where} UNION ALL SELECT view_name FROM duckdb_views() {where}",
             [schema] if schema is not None else None,
         )
-        return {r[0] for r in found}
+        return {str(r[0]).lower() for r in found}
 
     @contextmanager
     def registered(self, tables: Mapping[str, Any]) -> Iterator[None]:

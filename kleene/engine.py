@@ -32,13 +32,15 @@ class Engine(Executor):
         check: str | Callable[..., Any] | None = None,
         keep: bool = False,
         from_run: str | None = None,
+        allow: Sequence[str] | None = None,
     ) -> Run:
         """Let a model answer a task by writing CallSQL, turn by turn, in a locked database of its own.
 
         ``context`` is a text (or paths of files, as a list) that the model reads as the table ``ctx``; ``tables`` are tables of this
         connection that are handed over; ``data`` are files. ``max_depth`` bounds the levels of child sessions. ``check`` is a command that
         must succeed, or a function of the answer, before FINAL is taken. ``keep``: its tables stay after the answer, so that another run may
-        begin with them: ``from_run``. Raises a ``KleeneError`` only for wrong input: how the run ended is in ``outcome``.
+        begin with them: ``from_run``. ``allow`` names the tools with effects that the model may use (``write``, ``git``, ``shell``, ``web``, ``all``, or
+        a tool's name); without it they are all there where ``approve`` was given to ``attach``, and none elsewhere. Raises a ``KleeneError`` only for wrong input: how the run ended is in ``outcome``.
         """
         from kleene.runs import Task, run_task
 
@@ -52,6 +54,7 @@ class Engine(Executor):
             check=check,
             keep=keep,
             from_run=from_run,
+            allow=None if allow is None else (allow,) if isinstance(allow, str) else tuple(allow),
         )
         self._check_place()
         return run_task(self, asked, checked(budget))

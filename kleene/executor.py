@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -16,7 +17,7 @@ import duckdb
 from sqlglot import exp
 
 from kleene import frames, macros
-from kleene.connection import Connection, Params
+from kleene.connection import Connection, Fetched, Params
 from kleene.explain import Plan, cheapest, explain, pure_plan
 from kleene.own import State, message, run_own
 from kleene.planner import nodes
@@ -24,11 +25,12 @@ from kleene.planner.callplan import CallPlan
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
 from kleene.planner.plan import plan as plan_statement
-from kleene.planner.specs import Usage, Volatility
+from kleene.planner.specs import FunctionSpec, Usage, Volatility
 from kleene.planner.statements import Statement, fill_parameters, number_placeholders, parse, span_of
+from kleene.planner.tools import ToolCall, has_effects, tool_call
 from kleene.problems import from_duckdb, is_users_mistake
 from kleene.result import Result
-from kleene.runner import Running, Surroundings
+from kleene.runner import Running, Surroundings, Then
 from kleene.services import Services
 from kleene.udfs.ledger import Ledger
 from kleene.udfs.lookups import Key, Lookups, SiteAnswers
@@ -40,6 +42,7 @@ from kleene.udfs.waiting import in_thread
 
 if TYPE_CHECKING:
     from kleene.planner.policy import AllowList
+    from kleene.tools.toolbox import Toolbox
     from kleene.udfs.children import Children
 
 STORE_TABLES = frozenset(
@@ -93,10 +96,12 @@ class Executor:
         plain_names: bool = True,
         connection: Connection | None = None,
         protected: frozenset[str] = frozenset(),
+        tools: Toolbox | None = None,
     ):
         self.connection = Connection(con) if connection is None else connection
         self.protected = protected
         self.children: Children | None = None
+        self.tools = tools
         self.services = services
         self.ledger = ledger
         self.state = State() if state is None else state
@@ -132,6 +137,15 @@ class Executor:
     def usage(self) -> Usage:
         """What all statements and sessions of this engine have used."""
         return self.ledger.used
+
+    def tool_functions(self) -> tuple[FunctionSpec, ...]:
+        """All tools that there are, whichever this executor's statements may use."""
+        return () if self.tools is None else self.tools.functions()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody is asked before each effect."""
+        return self.tools is not None and self.tools.approve is not None
 
     # -- running -------------------------------------------------------------------------------------------------------------------------
 
@@ -193,8 +207,10 @@ class Executor:
             return self._explain_statement(statement, tree, params, frame)
         if isinstance(tree, nodes.Final):
             return self._final(statement, tree, params, frame)
-        if isinstance(tree, nodes.CallTool | nodes.Calibrate):
-            return self._not_yet(statement, tree, params, frame)
+        if isinstance(tree, nodes.CallTool):
+            return self._call(statement, tree, params, frame)
+        if isinstance(tree, nodes.Calibrate):
+            return self._not_yet(statement)
         if isinstance(tree, nodes.Prepare | nodes.Execute):
             return self._prepared_statement(statement, tree, params, frame)
         return self._query(statement, tree, params, frame)
@@ -217,25 +233,35 @@ class Executor:
         filled = fill_parameters(inner, tree.expressions, statement)
         return self._query(with_tree(statement, filled), filled, params, frame)
 
-    def _query(self, statement: Statement, tree: exp.Expr, params: Params, frame: FrameType | None) -> Result:
+    def _query(
+        self,
+        statement: Statement,
+        tree: exp.Expr,
+        params: Params,
+        frame: FrameType | None,
+        then: Then | None = None,
+    ) -> Result:
+        """``then`` makes the statement's result of the query's rows."""
         plan = self._plan(statement, tree, params)
         if plan is None:
             if statement.tree is tree and not statement.has_own:
-                return self._pure(statement, statement.text, params, frame)
-            return self._pure(statement, self._printed(tree), params, frame)
+                return self._pure(statement, statement.text, params, frame, then)
+            return self._pure(statement, self._printed(tree), params, frame, then)
         with self._tables(tree, frame), self._run_as(statement, plan) as running:
             if not plan.sites and not plan.rounds:
-                return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query")
+                return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query", then=then)
             return self.connection.in_worker(
-                lambda: running.planned(cheapest(running, plan, params), params), running.cancel
+                lambda: running.planned(cheapest(running, plan, params), params, then), running.cancel
             )
 
-    def _pure(self, statement: Statement, text: str, params: Params, frame: FrameType | None) -> Result:
+    def _pure(
+        self, statement: Statement, text: str, params: Params, frame: FrameType | None, then: Then | None = None
+    ) -> Result:
         needs = _needs_parameters(statement)
         query = isinstance(statement.tree, exp.Query)
         with self._tables(statement.tree, frame), self._run_as(statement) as running:
             return self.connection.in_worker(
-                lambda: running.pure(text, params if needs else None, query=query), running.cancel
+                lambda: running.pure(text, params if needs else None, query=query, then=then), running.cancel
             )
 
     def _plan(self, statement: Statement, tree: exp.Expr, params: Params) -> CallPlan | None:
@@ -264,6 +290,7 @@ class Executor:
             self.ledger,
             self.state.settings,
             self.session,
+            self.tools,
         )
         outer = self._running
         self._running = running = Running(around, statement.text)
@@ -282,20 +309,37 @@ class Executor:
         result.final = True
         return result
 
-    def _not_yet(self, statement: Statement, tree: exp.Expr, params: Params, frame: FrameType | None) -> Result:
-        if isinstance(tree, nodes.Calibrate):
-            raise PlanError(
-                "CALIBRATE is not available yet", hint="declare PROXY g THRESHOLDS (low, high)", span=statement.span
-            )
-        if self.trust == "host" and not tree.args.get("source"):
-            return self._pure(statement, statement.text, params, frame)  # DuckDB's own CALL
+    def _not_yet(self, statement: Statement) -> Result:
+        raise PlanError(
+            "CALIBRATE is not available yet", hint="declare PROXY g THRESHOLDS (low, high)", span=statement.span
+        )
+
+    def _call(self, statement: Statement, tree: nodes.CallTool, params: Params, frame: FrameType | None) -> Result:
+        call = self._tool_call(statement, tree)
+        if call is None:
+            return self._pure(statement, statement.text, params, frame)
+        return self._query(statement, call.query, params, frame, functools.partial(self._perform, call))
+
+    def _perform(self, call: ToolCall, running: Running, fetched: Fetched) -> Fetched:
+        from kleene.effects import perform
+
+        assert self.tools is not None
+        return perform(running, call, self.tools, fetched)
+
+    def _tool_call(self, statement: Statement, tree: nodes.CallTool) -> ToolCall | None:
+        """CALL of a tool as planned, None for a procedure of DuckDB's own. Raises ``PlanError`` where there is neither."""
         name = tree.this.name if isinstance(tree.this, exp.Identifier) else tree.this.sql(CallSQL)
-        near = did_you_mean(name, self.state.catalog.functions)
+        spec = self.state.catalog.function(name) if isinstance(tree.this, exp.Identifier) else None
+        if spec is not None:
+            return tool_call(tree, spec, statement)
+        if self.trust == "host" and not tree.args.get("source"):
+            return None
+        tools = [t.name for t in self.state.catalog.tools() if has_effects(t)]
+        near = did_you_mean(name, tools)
+        known = f"there are {', '.join(tools)}" if tools else "no tools with effects are granted here"
         raise PlanError(
             f"there is no tool {name}",
-            hint=f"functions are called in SELECT: did you mean {near}?"
-            if near
-            else "no tools are available in this version",
+            hint=f"did you mean {near}?" if near else known,
             span=statement.span,
             source=statement.source,
         )
@@ -305,6 +349,8 @@ class Executor:
     ) -> Result:
         inner = with_tree(statement, tree.this)
         plan = self._plan(inner, tree.this, params) if not isinstance(tree.this, nodes.OwnStatement) else None
+        if isinstance(tree.this, nodes.CallTool):
+            return self._explain_call(inner, tree, params, frame)
         if isinstance(tree.this, nodes.Final):
             query = final_query(tree.this)
             inner = with_tree(statement, query)
@@ -316,9 +362,7 @@ class Executor:
         how = str(tree.args.get("format") or "text")
         if tree.args.get("analyze"):
             result = self._query(inner, inner.tree, params, frame)  # type: ignore[arg-type]
-            usage = result.usage
-            text = f"actual: {len(result)} rows, {usage.requests} calls, {usage.memo_hits} from memo, {usage.tokens} tok, ${usage.dollars:.4f}, {usage.seconds:.2f} s"
-            return _lines(text, usage=usage)
+            return _lines(_actual(result), usage=result.usage)
         found = self._explained(inner, plan, params, frame)
         if how == "sql":
             return _lines(found.duckdb_sql)
@@ -327,6 +371,30 @@ class Executor:
 
             return _lines(json.dumps(found.to_dict(), indent=2))
         return _lines(found.text)
+
+    def _explain_call(
+        self, statement: Statement, tree: nodes.Explain, params: Params, frame: FrameType | None
+    ) -> Result:
+        """A dry run: what the query's calls would cost, and what the tool would do where the rows need no call."""
+        if tree.args.get("analyze"):
+            result = self._call(statement, tree.this, params, frame)
+            return _lines(_actual(result), usage=result.usage)
+        call = self._tool_call(statement, tree.this)
+        if call is None:
+            return _lines("no calls: CALL runs a procedure of DuckDB's own")
+        return _lines(self._call_plan(statement, call, params, frame).text)
+
+    def _call_plan(self, statement: Statement, call: ToolCall, params: Params, frame: FrameType | None) -> Plan:
+        from kleene.effects import foretold
+
+        assert self.tools is not None
+        plan = self._plan(statement, call.query, params)
+        if plan is None or not plan.sites:
+            rows = self._pure(statement, self._printed(call.query), params, frame).rows
+            told = foretold(call, self.tools, rows, self.session)
+            return attrs.evolve(pure_plan(statement.text, "other"), text=told)
+        found = self._explained(with_tree(statement, call.query), plan, params, frame)
+        return attrs.evolve(found, text=f"{found.text}\nthen {call.spec.name}, once a row")
 
     def explain(self, text: str, params: Params = None) -> Plan:
         """What the statement (the last one of the text) would cost now. Runs DuckDB's part once with nothing sent; see ``Plan``."""
@@ -346,6 +414,14 @@ class Executor:
             if isinstance(tree, nodes.Final):
                 tree = final_query(tree)
                 statement = with_tree(statement, tree)
+            if isinstance(tree, nodes.CallTool):
+                with self._problems(statement):
+                    call = self._tool_call(statement, tree)
+                    return (
+                        pure_plan(statement.text, "other")
+                        if call is None
+                        else self._call_plan(statement, call, params, frame)
+                    )
             if tree is None or isinstance(tree, nodes.OwnStatement):
                 return pure_plan(statement.text, "other")
             with self._problems(statement):
@@ -651,6 +727,14 @@ def _table_names(tree: exp.Expr | None) -> set[str]:
         for t in tree.find_all(exp.Table)
         if isinstance(t.this, exp.Identifier) and not t.args.get("db") and t.name.lower() not in ctes
     }
+
+
+def _actual(result: Result) -> str:
+    usage = result.usage
+    return (
+        f"actual: {len(result)} rows, {usage.requests} calls, {usage.memo_hits} from memo, {usage.tokens} tok, "
+        f"${usage.dollars:.4f}, {usage.seconds:.2f} s"
+    )
 
 
 def _lines(text: str, usage: Usage | None = None) -> Result:

@@ -12,7 +12,7 @@ import duckdb
 from kleene.planner.callplan import CallPlan, Site, StopSpec
 from kleene.planner.emit import emit
 from kleene.planner.errors import NoModel, number
-from kleene.udfs.lookups import SiteAnswers
+from kleene.udfs.lookups import Key, SiteAnswers
 from kleene.udfs.statement import Ask, CallSite
 from kleene.udfs.stops import stops_of
 from kleene.udfs.work import Estimate
@@ -25,7 +25,8 @@ ASSUMED_PASS_RATE = 0.5
 
 @attrs.frozen
 class SiteEstimate:
-    """One call site in EXPLAIN. ``exact``: the arguments were counted; else ``calls`` is a guess, and ``why`` says from what."""
+    """One call site in EXPLAIN. ``exact``: the arguments were counted; else ``calls`` is a guess, and ``why`` says from what. ``uses`` are those
+    of a tool, which are no calls."""
 
     site: Site
     calls: int | None
@@ -34,6 +35,7 @@ class SiteEstimate:
     dollars: float
     exact: bool
     why: str = ""
+    uses: int = 0
 
 
 @attrs.frozen
@@ -107,18 +109,24 @@ def pure_plan(text: str, kind: str = "query") -> Plan:
 def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
     """Count what the first level needs, and price it. Sends nothing."""
     around = running.around
-    notes, bounded, problem = _dry_run(running, plan, params)
+    counted = _dry_run(running, plan, params)
+    notes, bounded, problem = counted.notes, counted.bounded, counted.problem
     found: list[SiteEstimate] = []
     by_number: dict[int, SiteEstimate] = {}
     total = Estimate()
-    counted: set[tuple[str, str, str]] = set()
+    seen: set[tuple[str, str, str]] = set()
+    settled: set[int] = set()  # tools that have said all they will
     for site in _inner_first(plan):
         asks = notes.get(site.number, [])
         # What several sites ask in the same words is one call: it is counted at the first.
-        estimate = _price(running, _new(asks, counted)) if asks else Estimate()
-        waits = _waits_for(plan, site)
+        estimate = _price(running, _new(asks, seen)) if asks else Estimate()
+        waits = _waits_for(plan, site) - settled
         stop = next((stop for stop in plan.stops if stop.site == site.number), None)
-        if stop is not None and asks:
+        if site.spec.session == "tool":
+            item = _tool(site, len(asks), waits, bounded)
+            if item.exact and site.demand is None:
+                settled.add(site.number)
+        elif stop is not None and asks:
             item = _until_stopped(site, estimate, stop, asks)
         elif site.demand is not None:
             item = SiteEstimate(site, None, 0, 0, 0.0, False, f"on demand: {site.demand}")
@@ -160,6 +168,14 @@ def cheapest(running: Running, plan: CallPlan, params: Any) -> CallPlan:
     priced = [(explain(running, c, params).estimate, -i, c) for i, c in enumerate(candidates)]
     best = min(priced, key=lambda p: (p[0].dollars, p[0].calls, -p[1]))
     return best[2]
+
+
+def _tool(site: Site, uses: int, waits: frozenset[int], bounded: bool) -> SiteEstimate:
+    """A tool's uses: they ask no model, and where their arguments were known they have been counted."""
+    if site.demand is not None:
+        return SiteEstimate(site, None, 0, 0, 0.0, True, f"on demand: {site.demand}")
+    open_ = bool(waits) or bounded
+    return SiteEstimate(site, 0, 0, 0, 0.0, not open_, "more may follow" if open_ else "", uses)
 
 
 def _until_stopped(site: Site, most: Estimate, stop: StopSpec, asks: list[Ask]) -> SiteEstimate:
@@ -222,12 +238,12 @@ def _guess(site: Site, waits: frozenset[int], known: dict[int, SiteEstimate]) ->
     return SiteEstimate(site, calls, 0, round(like.tokens * scale), like.dollars * scale, False, why)
 
 
-def _new(asks: list[Ask], counted: set[tuple[str, str, str]]) -> list[Ask]:
+def _new(asks: list[Ask], seen: set[tuple[str, str, str]]) -> list[Ask]:
     found = []
     for ask in asks:
         key = (ask.site.spec.alias, ask.site.spec.digest(), ask.prompt())
-        if key not in counted:
-            counted.add(key)
+        if key not in seen:
+            seen.add(key)
             found.append(ask)
     return found
 
@@ -243,17 +259,55 @@ def _price(running: Running, asks: list[Ask]) -> Estimate:
         return Estimate(calls=len(distinct), input_tokens=characters // 4 + 20 * len(distinct), unpriced=len(distinct))
 
 
-def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, list[Ask]], bool, str | None]:
-    """The notes of one run by site, whether it was stopped at ``measure_ms``, and why nothing could be counted."""
+@attrs.frozen
+class _Counted:
+    """What a dry run noted by site, whether it was stopped at ``measure_ms``, and why nothing could be counted."""
+
+    notes: dict[int, list[Ask]] = attrs.field(factory=dict)
+    bounded: bool = False
+    problem: str | None = None
+
+
+def _dry_run(running: Running, plan: CallPlan, params: Any) -> _Counted:
+    """Run the statement with no model asked. Tools are used, for they cost nothing and what they say tells what models would be asked."""
     around = running.around
-    connection = around.connection
-    own = connection.in_autocommit()
+    own = around.connection.in_autocommit()
     if plan.kind == "write" and not own:
-        return {}, False, "not counted inside your transaction"
+        return _Counted(problem="not counted inside your transaction")
     call_sites = [CallSite(s.spec, s.volatility, SiteAnswers(name=f"{running.number}:{s.number}")) for s in plan.sites]
+    tools = [c for c in call_sites if c.spec.session == "tool"]
     stops = stops_of(plan.stops, str(running.number), 1)
     around.lookups.open([c.answers for c in call_sites], stops)
     text = emit(plan, str(running.number), suffix=around.suffix, dry=True)
+    used: dict[str, dict[Key, None]] = {c.name: {} for c in tools}
+    try:
+        while True:
+            bounded = _run_once(running, text, params, call_sites, query=plan.kind == "query", own=own)
+            asks = [Ask(c, key) for c in tools for key in c.answers.notes]
+            for ask in asks:
+                used[ask.site.name][ask.key] = None
+            if bounded or not asks:
+                break
+            running.answer(asks)
+            for site in call_sites:
+                site.answers.notes.clear()
+    finally:
+        around.lookups.close([c.answers for c in call_sites], stops)
+    for under in stops:
+        site = call_sites[int(under.site.split(":")[1]) - 1]
+        for keys in under.missing.values():
+            site.answers.notes.update(dict.fromkeys(keys))
+    notes = {
+        s.number: [Ask(c, k) for k in used.get(c.name, c.answers.notes)]
+        for s, c in zip(plan.sites, call_sites, strict=True)
+    }
+    return _Counted({number: asks for number, asks in notes.items() if asks}, bounded)
+
+
+def _run_once(running: Running, text: str, params: Any, call_sites: list[CallSite], *, query: bool, own: bool) -> bool:
+    """One run, whose notes are what is missing; whether it was stopped at ``measure_ms``."""
+    around = running.around
+    connection = around.connection
     bounded = threading.Event()
     done = threading.Event()
 
@@ -269,7 +323,7 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, l
             connection.begin()
         if watchdog is not None:
             watchdog.start()
-        connection.fetch(text, params, query=plan.kind == "query")
+        connection.fetch(text, params, query=query)
     except duckdb.Error:
         if not bounded.is_set() and not any(c.answers.notes for c in call_sites):
             done.set()
@@ -280,17 +334,7 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> tuple[dict[int, l
             watchdog.join()
         if own:
             connection.rollback()
-        around.lookups.close([c.answers for c in call_sites], stops)
-    for under in stops:
-        site = call_sites[int(under.site.split(":")[1]) - 1]
-        for keys in under.missing.values():
-            site.answers.notes.update(dict.fromkeys(keys))
-    notes = {
-        s.number: [Ask(c, k) for k in c.answers.notes]
-        for s, c in zip(plan.sites, call_sites, strict=True)
-        if c.answers.notes
-    }
-    return notes, bounded.is_set(), None
+    return bounded.is_set()
 
 
 def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact: bool) -> str:
@@ -298,7 +342,9 @@ def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact
     for item in sites:
         site = item.site
         parts = [f"#{site.number} {site.label}  [{_who(site)}]"]
-        if item.calls is None:
+        if site.spec.session == "tool":
+            parts.append("? uses" if item.calls is None else _count(item.uses, "use"))
+        elif item.calls is None:
             parts.append("? calls")
         else:
             parts.append(f"{'' if item.exact else '≈ '}{_count(item.calls, 'call')}")
@@ -323,6 +369,8 @@ def _who(site: Site) -> str:
     """The model that answers, or the role of the children that do."""
     if not site.spec.session:
         return f"λ {site.spec.alias}"
+    if site.spec.session == "tool":
+        return "tool"
     return f"ρ {(site.spec.system or 'session').partition(':')[0]}"
 
 

@@ -39,14 +39,16 @@ from kleene.udfs.stops import Stop, stops_of
 if TYPE_CHECKING:
     from kleene.planner.settings import Settings
     from kleene.services import Services
+    from kleene.udfs.children import Tools
     from kleene.udfs.ledger import Ledger
 
+Then = Callable[["Running", Fetched], Fetched]
 REPEATED = 20  # rows for each missing argument, from which reading the rows twice is cheaper than looking up each
 
 
 @attrs.frozen
 class Surroundings:
-    """What a statement runs in: the connection, the lookups registered on it, the budget, the session."""
+    """What a statement runs in: the connection, the lookups registered on it, the budget, the session, the tools."""
 
     connection: Connection
     services: Services
@@ -55,6 +57,7 @@ class Surroundings:
     ledger: Ledger
     settings: Settings
     session: str | None = None
+    tools: Tools | None = None
 
 
 @attrs.define
@@ -105,6 +108,7 @@ class Running:
             session=around.session,
             settings=around.settings,
             ledger=around.ledger.child(limits, name="statement"),
+            tools=around.tools,
         )
         self.failure: KleeneError | None = None
         self._cancelled = threading.Event()
@@ -126,17 +130,30 @@ class Running:
         if self._executing:
             self.around.connection.interrupt()
 
+    def is_over(self) -> bool:
+        """Whether the statement was cancelled, or the wall of its budget is reached."""
+        if self._cancelled.is_set():
+            return True
+        wall = self.context.ledger.remaining().wall
+        return wall is not None and wall <= 0
+
+    def check(self) -> None:
+        """Raise where the statement ``is_over``."""
+        if self._cancelled.is_set():
+            raise Cancelled("cancelled")
+        self.context.ledger.check_wall()
+
     # -- running -------------------------------------------------------------------------------------------------------------------------
 
-    def pure(self, sql: str, params: Params, *, query: bool) -> Result:
-        """Run a statement without calls as it is."""
+    def pure(self, sql: str, params: Params, *, query: bool, then: Then | None = None) -> Result:
+        """Run a statement without calls as it is. ``then`` makes the statement's result of the rows, as in ``planned``."""
         self._begin_trace()
-        return self._traced(lambda: self._guarded(lambda: self.around.connection.fetch(sql, params, query=query)))
+        return self._traced(lambda: self._guarded(lambda: self.around.connection.fetch(sql, params, query=query)), then)
 
-    def planned(self, plan: CallPlan, params: Params) -> Result:
+    def planned(self, plan: CallPlan, params: Params, then: Then | None = None) -> Result:
         """Run a plan to its fixed point; where a site's arguments change from run to run, again with its calls on demand."""
         self._begin_trace()
-        return self._traced(lambda: self._fixed_point(plan, params))
+        return self._traced(lambda: self._fixed_point(plan, params), then)
 
     def _fixed_point(self, plan: CallPlan, params: Params) -> Fetched:
         try:
@@ -253,7 +270,7 @@ class Running:
                 cte=spec.cte,
                 cap=self.around.settings.recursion_limit,
                 rounds=spec.rounds,
-                check=self._check_round,
+                check=self.check,
                 report=functools.partial(report, spec.cte),
                 failed=self._round_failed,
             )
@@ -261,11 +278,6 @@ class Running:
         ]
         self.around.lookups.open_rounds(counters)
         return counters
-
-    def _check_round(self) -> None:
-        if self._cancelled.is_set():
-            raise Cancelled("cancelled")
-        self.context.ledger.check_wall()
 
     def _round_failed(self, error: KleeneError) -> None:
         self.failure = error
@@ -324,7 +336,8 @@ class Running:
 
     # -- calling -------------------------------------------------------------------------------------------------------------------------
 
-    def _answer(self, asks: list[Ask]) -> None:
+    def answer(self, asks: list[Ask]) -> None:
+        """Have them answered, and wait for it."""
         self.wait(self.around.services.runtime.submit(self.around.services.dispatcher.answer, self.context, asks))
         self._check_unknown()
 
@@ -359,7 +372,7 @@ class Running:
                     remaining=cap,
                     hint="calls on demand cannot be priced before they run; SET ondemand.calls = n allows more",
                 )
-            self._answer([Ask(site, key) for key in keys])
+            self.answer([Ask(site, key) for key in keys])
         except KleeneError as error:
             self.failure = error
             raise
@@ -383,11 +396,13 @@ class Running:
             )
         )
 
-    def _traced(self, run: Callable[[], Fetched]) -> Result:
+    def _traced(self, run: Callable[[], Fetched], then: Then | None) -> Result:
         error: str | None = None
         rows = 0
         try:
             fetched = run()
+            if then is not None:
+                fetched = then(self, fetched)
             rows = len(fetched)
             return Result(
                 fetched.columns,

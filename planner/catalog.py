@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -84,12 +84,12 @@ BUILTINS: tuple[FunctionSpec, ...] = (
 )
 
 
-BUILT_IN = ("builtin", "session", "pure")
+BUILT_IN = ("builtin", "session", "pure", "tool")
 
 
 @attrs.frozen
 class Catalog:
-    """Functions and agents by lower-case name. Built-in functions and those of sessions cannot be replaced; the standard roles can."""
+    """Functions and agents by lower-case name. Built-in functions, tools and those of sessions cannot be replaced; the standard roles can."""
 
     functions: dict[str, FunctionSpec] = attrs.field(
         factory=lambda: {f.name: f for f in (*BUILTINS, *SESSION_FUNCTIONS)}
@@ -106,6 +106,15 @@ class Catalog:
     def declared_agents(self) -> Iterator[AgentSpec]:
         """The user's own agents, in order of name."""
         return (a for _, a in sorted(self.agents.items()) if a not in ROLES)
+
+    def tools(self) -> Iterator[FunctionSpec]:
+        """The tools, in the order in which they were given."""
+        return (f for f in self.functions.values() if f.body == "tool")
+
+    def with_tools(self, tools: Iterable[FunctionSpec]) -> Catalog:
+        """The catalog with these tools. A function that has a tool's name already keeps it."""
+        given = {t.name.lower(): t for t in tools}
+        return attrs.evolve(self, functions={**given, **self.functions})
 
     def restricted(self, tools: tuple[str, ...] | None) -> Catalog:
         """The catalog with these tools only; None keeps all. Functions that are no tools stay."""

@@ -593,9 +593,12 @@ def readable_reason(description: str, found: str) -> str:
     )
 
 
+_ROWS_CHANGED = ("joins", "laterals", "where", "order", "limit", "offset")
+
+
 def _is_plain_from(query: exp.Expr) -> bool:
-    """``SELECT *`` over one FROM, joins and WHERE alone: its projections may be replaced by the arguments of a call."""
-    allowed = {"kind", "expressions", "from_", "joins", "laterals", "where"}
+    """``SELECT *`` over one FROM, joins, WHERE, ORDER BY and LIMIT alone: its projections may be replaced by the arguments of a call."""
+    allowed = {"kind", "expressions", "from_", "joins", "laterals", "where", "order", "limit", "offset"}
     return (
         isinstance(query, exp.Select)
         and all(not v or k in allowed for k, v in query.args.items())
@@ -605,7 +608,7 @@ def _is_plain_from(query: exp.Expr) -> bool:
 
 def _unwrapped(query: exp.Expr) -> exp.Expr:
     """``SELECT * FROM (query)`` without an alias or other clause is ``query``."""
-    if _is_plain_from(query) and not any(query.args.get(k) for k in ("joins", "laterals", "where")):
+    if _is_plain_from(query) and not any(query.args.get(k) for k in _ROWS_CHANGED):
         source = query.args["from_"].this
         if isinstance(source, exp.Subquery) and not any(v for k, v in source.args.items() if k != "this"):
             return source.this.pop() if isinstance(source.this, exp.Query) else query

@@ -107,7 +107,7 @@ def check_model(
     case. That a budget is only lowered is checked where settings are set (``Settings.set_by_model``).
     """
     allow = allow_list or load_allow_list()
-    known = frozenset(f.casefold() for f in functions)
+    known = frozenset(f.lower() for f in functions)
     _Check(statement, allow, known, tables, writable or tables).run()
 
 
@@ -202,11 +202,11 @@ class _Check:
             self._create_function(tree)
 
     def _tool(self, name: str, node: exp.Expr) -> None:
-        if name.casefold() not in self.functions:
+        if name.lower() not in self.functions:
             self._unknown(name, node, self.functions)
 
     def _create_function(self, node: nodes.CreateFunction) -> None:
-        name = node.this.name.casefold()
+        name = node.this.name.lower()
         taken = self.allow.scalars | self.allow.tables | (self.allow.denied - FREE_NAMES)
         if name in taken or name.startswith(RESERVED_PREFIX):
             self._refuse(
@@ -229,12 +229,12 @@ class _Check:
             )
         target = node.this.this if isinstance(node.this, exp.Schema) else node.this
         self._plain(target, "created")
-        if target.name.casefold().startswith(RESERVED_PREFIX):
+        if target.name.lower().startswith(RESERVED_PREFIX):
             self._refuse(f"names that begin with {RESERVED_PREFIX} are Kleene's", "Choose another name.", target)
         if (
             node.args.get("replace")
-            and self.tables(target.name.casefold())
-            and not self.writable(target.name.casefold())
+            and self.tables(target.name.lower())
+            and not self.writable(target.name.lower())
         ):
             self._refuse(f"{target.name} cannot be replaced", "Choose another name.", target)
 
@@ -249,7 +249,7 @@ class _Check:
     def _target(self, node: exp.Expr, verb: str, *, missing: bool = False) -> None:
         table = node.this if isinstance(node, exp.Schema) else node
         self._plain(table, verb)
-        name = table.name.casefold()
+        name = table.name.lower()
         if name.startswith(RESERVED_PREFIX) or not (self.writable(name) or (missing and not self.tables(name))):
             self._refuse(
                 f"the table {table.name} cannot be {verb}",
@@ -286,7 +286,7 @@ class _Check:
     def _with(self, with_: exp.With, ctes: frozenset[str]) -> frozenset[str]:
         """A CTE sees those before it. Its own name is the CTE only in the second half of a recursive union; elsewhere it is a table."""
         for cte in with_.expressions:
-            name = cte.alias.casefold()
+            name = cte.alias.lower()
             body = cte.this
             if with_.args.get("recursive") and isinstance(body, exp.SetOperation):
                 inner = body.args.get("with_")
@@ -328,9 +328,9 @@ class _Check:
         if id(table) in self.targets:
             return
         if isinstance(table.this, exp.Identifier):
-            name = table.name.casefold()
+            name = table.name.lower()
             qualified = table.args.get("db") is not None
-            if qualified and f"{table.text('db').casefold()}.{name}" in ctes and not table.args.get("catalog"):
+            if qualified and f"{table.text('db').lower()}.{name}" in ctes and not table.args.get("catalog"):
                 return
             if name in ctes and not qualified:
                 return
@@ -382,10 +382,10 @@ class _Check:
         called: Counter[str] = Counter()
         for token, after in itertools.pairwise(CallSQL().tokenize(text)):
             if after.token_type == TokenType.L_PAREN and token.token_type != TokenType.STRING:
-                called[token.text.casefold()] += 1
+                called[token.text.lower()] += 1
         # a table, alias or new function of that name with its columns: stats(a, b)
         for node in tree.find_all(exp.Schema, exp.TableAlias, nodes.CreateFunction):
-            called[node.this.name.casefold() if isinstance(node.this, exp.Expr) else ""] -= 1
+            called[node.this.name.lower() if isinstance(node.this, exp.Expr) else ""] -= 1
         for name, count in called.items():
             if count > 0 and name in self.allow.denied and name not in self.functions:
                 self._refuse(f"{name} is not available here", self._function_hint(name))

@@ -8,12 +8,13 @@ import attrs
 import sqlglot
 from sqlglot import exp
 
-from kleene.planner import declarations, sessions
+from kleene.planner import declarations, sessions, tools
+from kleene.planner.arguments import arguments_of
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.calls import Call, calls_in, copied, has_call, new_call, nodes
 from kleene.planner.catalog import Catalog
 from kleene.planner.dialect import CallSQL
-from kleene.planner.errors import PlanError, did_you_mean
+from kleene.planner.errors import PlanError
 from kleene.planner.settings import EFFORTS, Settings
 from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec, Span, Volatility
 from kleene.planner.statements import Statement, max_recursion, span_of
@@ -79,7 +80,7 @@ def _inline_sql_functions(tree: exp.Expr, catalog: Catalog, statement: Statement
         spec = catalog.function(str(node.this))
         assert spec is not None and spec.text is not None
         first, last = first or span_of(statement, node), spec.name
-        arguments = _arguments(node, spec, statement)
+        arguments = arguments_of(node, spec, statement)
         body = _substitute(sqlglot.parse_one(spec.text, read=CallSQL), spec, arguments)
         parent = node.parent
         if isinstance(parent, exp.Table | exp.Lateral) and parent.this is node:
@@ -106,7 +107,7 @@ def _inline_pure(tree: exp.Expr, catalog: Catalog, statement: Statement) -> exp.
         spec = catalog.function(str(node.this))
         if spec is None or spec.body != "pure":
             continue
-        given = _arguments(node, spec, statement)
+        given = arguments_of(node, spec, statement)
         arguments = [
             exp.Cast(this=given[p.name].copy(), to=exp.DataType.build(p.type, dialect=CallSQL)) for p in spec.params
         ]
@@ -126,51 +127,6 @@ def _substitute(body: exp.Expr, spec: FunctionSpec, arguments: dict[str, exp.Exp
         value = exp.Cast(this=arguments[name].copy(), to=exp.DataType.build(names[name].type, dialect=CallSQL))
         column.replace(value)
     return body
-
-
-def _arguments(node: exp.Anonymous, spec: FunctionSpec, statement: Statement) -> dict[str, exp.Expr]:
-    """Parameter name (lower case) → expression, of positional and named arguments."""
-    given: dict[str, exp.Expr] = {}
-    for position, argument in enumerate(node.expressions):
-        if isinstance(argument, exp.PropertyEQ | exp.Kwarg):
-            name = argument.this.name.lower()
-            if name not in {p.name.lower() for p in spec.params}:
-                near = did_you_mean(name, (p.name for p in spec.params))
-                raise PlanError(
-                    f"{spec.name} has no argument {name}",
-                    hint=f"did you mean {near}? {spec.signature()}" if near else spec.signature(),
-                    span=span_of(statement, node),
-                    source=statement.source,
-                )
-            value = argument.expression
-        else:
-            if position >= len(spec.params):
-                raise _arity(node, spec, statement)
-            name, value = spec.params[position].name.lower(), argument
-        if name in given:
-            raise PlanError(
-                f"{spec.name} is given {name} twice",
-                hint=spec.signature(),
-                span=span_of(statement, node),
-                source=statement.source,
-            )
-        given[name] = value
-    required = spec.params[: len(spec.params) if spec.required is None else spec.required]
-    if any(p.name.lower() not in given for p in required):
-        raise _arity(node, spec, statement)
-    return given
-
-
-def _arity(node: exp.Anonymous, spec: FunctionSpec, statement: Statement) -> PlanError:
-    low = len(spec.params) if spec.required is None else spec.required
-    high = len(spec.params)
-    wanted = f"{low}" if low == high else f"{low} to {high}"
-    return PlanError(
-        f"{spec.name} takes {wanted} argument{'' if wanted == '1' else 's'}, {len(node.expressions)} given",
-        hint=spec.signature(),
-        span=span_of(statement, node),
-        source=statement.source,
-    )
 
 
 # -- call sites ------------------------------------------------------------------------------------------------------------------------
@@ -204,6 +160,10 @@ class _Resolver:
     def _replace(self, node: exp.Anonymous, spec: FunctionSpec) -> None:
         place = node.parent
         in_from = isinstance(place, exp.Table | exp.Lateral) and place.this is node
+        if tools.has_effects(spec):
+            raise self._error(
+                node, f"{spec.name} has effects and is a statement of its own", f"CALL {spec.name}(...) [FROM query]"
+            )
         if spec.table is not None and not in_from:
             raise self._error(
                 node, f"{spec.name} returns rows and stands in FROM", f"FROM t, LATERAL {spec.name}(...) AS x"
@@ -211,16 +171,23 @@ class _Resolver:
         if spec.table is None and in_from:
             raise self._error(node, f"{spec.name} returns one value, not rows", f"SELECT {spec.name}(...)")
         self._check_place(node, spec)
-        given = _arguments(node, spec, self.statement)
+        given = arguments_of(node, spec, self.statement)
         if spec.body == "session":
             spec, given = self._session(node, spec, given)
+        elif spec.body == "tool":
+            given = tools.given_arguments(given, spec)
+            spec = tools.shaped(spec, given)
         call_spec, values = self._specify(node, spec, given)
+        if spec.body == "tool":
+            values = [(tools.as_argument(v, t), "VARCHAR" if tools.is_nested(t) else t) for v, t in values]
         if spec.body == "session":
             call_spec = sessions.specified(call_spec, spec, given, self.catalog)
+        elif spec.body == "tool":
+            call_spec = tools.specified(call_spec, spec, given)
         if spec.aggregate:
             self._aggregate(node, spec, call_spec, values)
             return
-        arguments = [_as_text(v, t) for v, t in values]
+        arguments = [_as_text(v, t) for v, t in values] or [exp.Literal.string("")]
         site = self._site(node, spec, call_spec, arguments)
         call = new_call(site, arguments, spec.answer.carrier)
         if spec.table is not None:

@@ -94,7 +94,8 @@ class FunctionSpec:
     """A function that makes calls, or a prompt- or SQL-defined function of the user.
 
     ``body``: ``builtin``, ``prompt`` (``template``), ``sql`` (``text`` is the SELECT), ``shell`` (``text`` is the command), ``session``
-    (answered by a child session, or by the session itself), ``pure`` (``text`` names the DuckDB function that it is; no call).
+    (answered by a child session, or by the session itself), ``tool`` (``planner.tools``), ``pure`` (``text`` names the DuckDB function that
+    it is; no call).
     ``table`` holds the columns of a table-valued function, else None. ``required`` is how many leading params must be given.
     """
 
@@ -152,7 +153,8 @@ class CallSpec:
     """All of a call but its arguments: with the rendered prompt it decides the answer, so its digest is half of the memo's key.
 
     ``session`` is empty where a model answers, ``child`` where a child session does (``system`` is then the role's definition), ``mail``
-    where the session itself does (await, send, inbox), for nothing.
+    where the session itself does (await, send, inbox), ``tool`` where a tool does (``system`` names it and the parameters given), the last
+    two for nothing.
     """
 
     function: str

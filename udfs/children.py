@@ -1,4 +1,4 @@
-"""Calls that are answered by a session instead of a model: the seam between dispatch and who runs sessions.
+"""Calls that are answered by a session or a tool instead of a model: the seam between dispatch and who runs them.
 
 A child runs in a thread of its own while the loop goes on; when its statement ends early, the child is cancelled and waited for.
 """
@@ -67,6 +67,14 @@ class Children(Protocol):
 
     def close(self) -> None:
         """``cancel``, and wait for the end."""
+        ...
+
+
+class Tools(Protocol):
+    """What an engine offers to its statements besides models. ``open`` is quick and may be called from any thread."""
+
+    def open(self, spec: CallSpec, arguments: tuple[str, ...], statement: str) -> Child:
+        """One use of a tool for a statement; ``run`` raises ``CallFailed`` where the tool cannot do it."""
         ...
 
 

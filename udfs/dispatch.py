@@ -29,7 +29,7 @@ from kleene.udfs.recall import Recall
 from kleene.udfs.runtime import wall_error
 from kleene.udfs.sending import Sender, Sent
 from kleene.udfs.statement import Ask, StatementContext, Wanted, by_site
-from kleene.udfs.tracing import Tracer
+from kleene.udfs.tracing import NOTHING, Tracer
 from kleene.udfs.work import Estimate, Lane, Work, deliver, grouped, repair
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 YIELD_EVERY_S = 0.002
 REPAIRED = ("unreadable", "schema", "empty")  # kinds of unknown that are worth a second question
 TOO_MUCH = ("bad_request", "context_overflow", "malformed")  # failures of a batch that its parts may not share
+TOOL = Route("", "kleene", "", "tool", free=True)  # who answers a tool's call
 FATAL = ("auth", "quota")  # failures that no on_error turns into NULL: every further call would fail alike
 
 
@@ -131,7 +132,8 @@ class Dispatcher:
         return grouped([(self._lane(context, w.site.spec, w.site.volatile), w) for w in wanted])
 
     def _lane(self, context: StatementContext, spec: CallSpec, volatile: bool) -> Lane:
-        lane = Lane.of(spec, candidates(self._handler, spec.alias), context.settings, volatile=volatile)
+        routes = (TOOL,) if spec.session == "tool" else candidates(self._handler, spec.alias)
+        lane = Lane.of(spec, routes, context.settings, volatile=volatile)
         ratio = self.ratios.of(lane.route.model)
         if ratio != lane.characters_per_token:
             lane = attrs.evolve(lane, characters_per_token=ratio)
@@ -203,7 +205,10 @@ class Dispatcher:
                 await self._many(context, pack, delivery)
             elif pack[0].lane.spec.session:
                 # Never shared with other sessions: a child must not wait for one of its ancestors.
-                await self._child(context, pack[0], delivery, room)
+                if pack[0].lane.spec.session == "tool":
+                    await self._tool(context, pack[0], delivery, room)
+                else:
+                    await self._child(context, pack[0], delivery, room)
             else:
                 await self._one(context, pack[0], delivery)
             if not pack[0].lane.route.instant:
@@ -367,6 +372,20 @@ class Dispatcher:
         answer = Answered(reply.text)
         delivery.put(Outcome(work, work.lane, answer, reply.text, "end", reply.usage, keep=reply.remember))
 
+    async def _tool(
+        self, context: StatementContext, work: Work, delivery: Delivery, room: trio.CapacityLimiter
+    ) -> None:
+        """Use a tool. It costs nothing, and what it says is kept for the statement only: the next may find something else."""
+        if context.tools is None:
+            raise KleeneError(f"{work.site.spec.function} needs the engine's tools", hint="use k.sql")
+        try:
+            used = context.tools.open(work.site.spec, work.site.arguments(work.site_key), context.statement)
+            reply = await run_child(used, room)
+        except CallFailed as failure:
+            self._failed(context, work, failure, delivery)
+            return
+        delivery.put(Outcome(work, work.lane, Answered(reply.text), reply.text, "end", NOTHING, keep=False))
+
     async def _replied(
         self, context: StatementContext, lane: Lane, prompt: str, sent: Sent
     ) -> tuple[Reply, Answered | Unknown]:
@@ -381,7 +400,9 @@ class Dispatcher:
                 answer = lane.reader.read(reply)
         return reply, answer
 
-    def _failed(self, context: StatementContext, work: Work, failure: ProviderError, delivery: Delivery) -> None:
+    def _failed(
+        self, context: StatementContext, work: Work, failure: ProviderError | CallFailed, delivery: Delivery
+    ) -> None:
         """A failed call fails the statement, or gives NULL where ``on_error`` says so and others may fare better."""
         message = f"{work.describe()} failed: {failure.message}"
         if context.settings.on_error != "null" or failure.kind in FATAL:
@@ -426,7 +447,7 @@ def price_of(works: Sequence[Work]) -> Estimate:
     dollars = 0.0
     for pack in packs(works):
         session = pack[0].lane.spec.session
-        if session == "mail":
+        if session in ("mail", "tool"):
             continue
         # A child reads what it likes of its context.
         one = pack[0].lane.price(0 if session else sum(len(w.prompt) for w in pack), len(pack))

@@ -67,7 +67,7 @@ class Recall:
     ) -> list[int]:
         """Look up a part at a time, for each model that the alias may stand for."""
         memo = self._memo
-        if memo is None or not context.settings.memo or group.lane.volatile or not missing:
+        if memo is None or not context.settings.memo or not group.lane.remembered or not missing:
             return missing
         left: list[int] = []
         for part in parts(group.prompts, missing):

@@ -15,7 +15,7 @@ from kleene.udfs.lookups import Key, SiteAnswers
 
 if TYPE_CHECKING:
     from kleene.planner.settings import Settings
-    from kleene.udfs.children import Children
+    from kleene.udfs.children import Children, Tools
     from kleene.udfs.ledger import Ledger
 
 
@@ -124,7 +124,7 @@ class StatementContext:
     ``known`` holds answers by who was asked for what, then by prompt, where several sites may ask the same. ``queued`` counts requests that
     wait to be sent, ``out`` prompts without an answer; ``on_idle`` is called on the loop whenever answers came in, nothing is queued and
     something is still out: there is room for more.
-    ``children`` answers the calls that sessions answer.
+    ``children`` answers the calls that sessions answer, ``tools`` those that tools do.
     """
 
     statement: str
@@ -139,6 +139,7 @@ class StatementContext:
     out: int = 0
     on_idle: Callable[[], None] | None = None
     children: Children | None = None
+    tools: Tools | None = None
 
     def shares(self, spec: CallSpec) -> bool:
         """Whether several sites of the statement may ask for the same: then an answer at one is kept for the others."""

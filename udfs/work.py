@@ -60,6 +60,11 @@ class Lane:
         batch = 1 if alone else spec.batch
         return cls(routes[0], spec, reader, options, volatile, key, digest, f"{key}\n{digest}", tuple(routes), batch)
 
+    @property
+    def remembered(self) -> bool:
+        """Whether the memo may answer: not for what is asked anew each time, nor for tools, which look at what there is now."""
+        return not self.volatile and self.spec.session != "tool"
+
     def on(self, route: Route) -> Lane:
         """The same questions put to another model."""
         if route == self.route:

@@ -93,6 +93,7 @@ class EngineLike(Protocol):
         max_depth: int = 2,
         keep: bool = False,
         from_run: str | None = None,
+        allow: Sequence[str] | None = None,
     ) -> RunLike: ...
 
     def resume(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from kleene.cli.table import visible
 from kleene.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from rich.live import Live
     from rich.text import Text
 
     from kleene.udfs.events import (
@@ -47,6 +48,36 @@ class Tally:
         self.reply = ""  # of the root session's turn, as far as it has come
         self.wake = threading.Event()  # set when something is to be shown at once
         self._reply_of: tuple[str, int] | None = None
+        self._screen = threading.RLock()
+        self._live: Live | None = None
+
+    @contextmanager
+    def painting(self, live: Live) -> Iterator[None]:
+        """For the time in which the line is on the screen."""
+        with self._screen:
+            self._live = live
+        try:
+            yield
+        finally:
+            with self._screen:
+                self._live = None
+
+    def paint(self, refresh: Callable[[], None]) -> None:
+        with self._screen:
+            refresh()
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Take the line off the screen for the time of a question. Several threads that ask wait for each other."""
+        with self._screen:
+            live = self._live
+            if live is not None:
+                live.stop()
+            try:
+                yield
+            finally:
+                if live is not None:
+                    live.start()
 
     def __call__(self, event: Event) -> None:
         """Take an event. Kinds that say nothing about progress are passed over."""
@@ -186,14 +217,19 @@ def paint(tally: Tally, terminal: Terminal, done: threading.Event, replies: bool
     with Live(
         spinner, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
     ) as live:
-        while not done.is_set():
+
+        def refresh() -> None:
             while tally.notes:
                 console.print(Text(tally.notes.popleft()), highlight=False)
             spinner.update(text=text_of(tally))
             reply = tail(tally.reply)
             live.update(Group(Text(reply, style="dim"), spinner) if reply else spinner, refresh=True)
-            tally.wake.wait(1 / REFRESH_PER_S)
-            tally.wake.clear()
+
+        with tally.painting(live):
+            while not done.is_set():
+                tally.paint(refresh)
+                tally.wake.wait(1 / REFRESH_PER_S)
+                tally.wake.clear()
 
 
 def tail(reply: str) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kleene.cli.command import Command
 from kleene.cli.options import count
+from kleene.cli.table import visible
+from kleene.planner.errors import ConfigError
 
 if TYPE_CHECKING:
     from kleene.cli.invocation import Invocation, RunLike
+    from kleene.cli.progress import Tally
 
 DEFAULT_TURNS = 30
 
@@ -46,6 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the run's tables after its answer, so that another run can begin with them",
     )
     add("--from", dest="from_run", metavar="RUN", help="begin with the tables that this run kept")
+    add(
+        "--allow",
+        metavar="TOOLS",
+        action="append",
+        help="tools with effects that the model may use: write, git, shell, web, all, or names; may be repeated",
+    )
+    add("--approve", choices=("effects",), help="ask before each effect (all tools are allowed then, unless --allow)")
     add("--check", metavar="CMD", help="a shell command that must succeed before an answer is taken")
 
 
@@ -61,8 +72,10 @@ def execute(inv: Invocation) -> int:
     tally = Tally()
     turns = Turns(tally, terminal, always=args.turns)
     given: dict[str, Any] = {"max_depth": args.max_depth, "keep": args.keep, "from_run": args.from_run}
+    given["allow"] = None if args.allow is None else [n for text in args.allow for n in text.split(",") if n.strip()]
     given = {name: value for name, value in given.items() if value is not None and value is not False}
-    with engine_of(inv, tally=tally, on_event=turns, budget=run_budget(inv)) as engine:
+    approve = approval(inv, tally) if args.approve else None
+    with engine_of(inv, tally=tally, on_event=turns, budget=run_budget(inv), approve=approve) as engine:
         with shown(tally, terminal, replies=True):
             done = engine.run(
                 task,
@@ -73,6 +86,21 @@ def execute(inv: Invocation) -> int:
                 **given,
             )
         return end_of_run(done, inv)
+
+
+def approval(inv: Invocation, tally: Tally) -> Callable[[object], bool]:
+    """Asks for each effect on the terminal. Raises ``ConfigError`` where nobody can be asked."""
+    if not inv.terminal.can_ask:
+        raise ConfigError(
+            "--approve effects asks on a terminal, and there is none",
+            hint="--allow write,shell grants tools without asking",
+        )
+
+    def approve(effect: object) -> bool:
+        with tally.aside():
+            return inv.terminal.ask(f"{visible(str(effect))}?")
+
+    return approve
 
 
 def end_of_run(done: RunLike, inv: Invocation) -> int:

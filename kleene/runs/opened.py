@@ -60,7 +60,7 @@ class OpenSession:
                 self.cursor,
                 services,
                 ledger=ledger,
-                state=State(settings=state.settings, catalog=state.catalog()),
+                state=State(settings=state.settings, catalog=state.catalog(parent.tool_functions())),
                 trust="model",
                 session=state.place.session,
                 schema=state.schema,
@@ -69,6 +69,7 @@ class OpenSession:
                 plain_names=False,
                 connection=self.connection,
                 protected=frozenset(n.lower() for n in state.loaded),
+                tools=parent.tools,
             )
         except BaseException:
             self.cursor.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 from cattrs.preconf.json import make_converter
 
@@ -20,7 +22,8 @@ class SessionState:
     ``system`` is its prefix, None before the first turn; ``note`` what the first message says of its tables; ``limits`` bound the session
     from its start, ``used`` counts against them. ``loaded`` are the tables it was given, which it may not change. ``check`` is the finish
     check's command, ``calls_check`` says that it is a Python function, which cannot be kept. ``columns`` are what a typed child's FINAL must
-    have. ``key`` and ``parent_turn`` tell a child apart from its parent's others; ``result`` is what it gave.
+    have. ``key`` and ``parent_turn`` tell a child apart from its parent's others; ``result`` is what it gave. ``tools`` names those that it
+    may use.
     """
 
     schema: str
@@ -41,13 +44,20 @@ class SessionState:
     parent_turn: int = 0
     result: str | None = None
     keep: bool = False
+    tools: tuple[str, ...] = ()
 
     def with_catalog(self, catalog: Catalog) -> SessionState:
-        return attrs.evolve(self, functions=tuple(catalog.declared()), agents=tuple(catalog.agents.values()))
+        return attrs.evolve(
+            self,
+            functions=tuple(catalog.declared()),
+            agents=tuple(catalog.agents.values()),
+            tools=tuple(t.name for t in catalog.tools()),
+        )
 
-    def catalog(self) -> Catalog:
-        """The built-in functions with the session's own."""
-        catalog = Catalog()
+    def catalog(self, tools: Iterable[FunctionSpec] = ()) -> Catalog:
+        """The built-in functions with the session's own, and those of the tools that it may use."""
+        granted = {name.lower() for name in self.tools}
+        catalog = Catalog().with_tools(t for t in tools if t.name.lower() in granted)
         return attrs.evolve(
             catalog,
             functions={**catalog.functions, **{f.name.lower(): f for f in self.functions}},

@@ -16,6 +16,7 @@ from kleene.planner.specs import BudgetLimits, Usage
 from kleene.result import Result
 from kleene.runs import memory
 from kleene.runs.family import Family
+from kleene.runs.grants import granted
 from kleene.runs.journal import Journal, larger
 from kleene.runs.limits import budget_of, capped
 from kleene.runs.opened import OpenSession, schema_of
@@ -48,6 +49,7 @@ class Task:
     check: str | Callable[..., Any] | None = None
     keep: bool = False
     from_run: str | None = None
+    allow: tuple[str, ...] | None = None
 
 
 @attrs.frozen
@@ -81,7 +83,7 @@ def run_task(engine: Executor, task: Task, budget: BudgetLimits | None) -> Run:
         settings=engine.state.settings,
         limits=capped(limits, ledger.remaining()),
         keep=task.keep,
-    ).with_catalog(engine.state.catalog)
+    ).with_catalog(granted(engine.state.catalog, task.allow, approved=engine.is_asked))
     journal = Journal(services.store, run_id)
     try:
         session = OpenSession(engine, state, ledger, journal, fresh=True, beneath=Family.beneath)

@@ -9,11 +9,13 @@ import attrs
 import duckdb
 
 from kleene.connection import Fetched
+from kleene.planner import nodes
 from kleene.planner.effects import created_table, effect, writes
 from kleene.planner.errors import Cancelled
 from kleene.planner.roles import MAIL
 from kleene.planner.specs import BudgetLimits, FunctionSpec, Usage
 from kleene.planner.statements import Statement, parse
+from kleene.planner.tools import has_effects
 from kleene.problems import from_duckdb
 from kleene.result import Result
 from kleene.runs.journal import Ended, Journal
@@ -99,12 +101,20 @@ class SessionWorld:
                 result = self._engine.run_statement(statement)
         else:
             result = self._engine.run_statement(statement)
+        if isinstance(tree, nodes.CallTool):
+            return self._called(result)
         if result.final:
             self.final = result
         text = result.plan if result.plan is not None else self._said
         if text is not None:
             return Outcome(message=text, usage=result.usage, warnings=result.warnings)
         return outcome_of(result)
+
+    def _called(self, result: Result) -> Outcome:
+        """Effects are done once: a turn that runs again is given what they gave."""
+        outcome = outcome_of(result)
+        self._journal.mark(self._connection.con, self.turn, self._statement, outcome)
+        return outcome
 
     def _mark(self, con: duckdb.DuckDBPyConnection, tree: object, fetched: Fetched) -> None:
         """In the write's own transaction: say what it did, and that it was done."""
@@ -248,6 +258,8 @@ class SessionWorld:
             tables=tuple(self._tables()),
             model_calls=tuple(_function(f) for f in builtin),
             sessions=tuple(_function(f) for f in sessions),
+            read_tools=tuple(_function(f) for f in catalog.tools() if not has_effects(f)),
+            effect_tools=tuple(_function(f) for f in catalog.tools() if has_effects(f)),
             declared=tuple(_function(f) for f in catalog.declared()),
             agents=() if leaf else tuple(_agent(a.name, a.description or a.prompt) for a in catalog.agents.values()),
         )

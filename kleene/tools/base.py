@@ -73,7 +73,8 @@ class Tool:
     ``params`` are positional and nullable, the first ``required`` of them must be given. ``run`` gets one Python value (str, int, float, bool,
     None, list, dict) for each, None for an optional one that is missing, and gives rows with a value for each of ``columns``, in an order that
     the same workspace always gives. ``volatility``: IMMUTABLE is a function of its arguments alone and remembered in the memo, STABLE is
-    asked once per statement and distinct arguments, VOLATILE runs under CALL only.
+    asked once per statement and distinct arguments, VOLATILE runs under CALL only. ``describe`` says in a few words what a use with these
+    arguments would do, for dry runs and approvals.
     """
 
     name: str
@@ -82,4 +83,5 @@ class Tool:
     columns: tuple[Param, ...]
     run: Run
     volatility: Volatility
-    description: str
+    description: str = ""
+    describe: Callable[[tuple[Any, ...]], str] | None = None

@@ -106,7 +106,7 @@ def test_duckdbs_lock_holds_where_the_list_is_passed_by(session, sql):
         ("DESCRIBE mine", "text"),
         ("SHOW TABLES", "mine"),
         ("SELECT 1; SELECT sql FROM trace_statements", "SELECT 1"),
-        ("SET statement.calls = 3", "SET statement.calls = 3"),
+        ("SET statement.calls = 3", "set statement.calls = 3"),
     ],
 )
 def test_ordinary_work_is_allowed(session, sql, shown):

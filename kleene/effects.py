@@ -1,0 +1,83 @@
+"""CALL: a tool with effects, once for each row of its query, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kleene.connection import Fetched
+from kleene.planner.errors import Cancelled, KleeneError, number
+from kleene.result import Result
+
+if TYPE_CHECKING:
+    from kleene.planner.tools import ToolCall
+    from kleene.runner import Running
+    from kleene.tools.toolbox import Effect, Toolbox
+
+SHOWN = 20  # effects that EXPLAIN lists
+
+
+def effects_of(call: ToolCall, box: Toolbox, rows: Sequence[tuple[Any, ...]], session: str | None) -> Iterator[Effect]:
+    """What the rows ask for. As in every function of SQL, NULL where a value is needed asks for nothing."""
+    needed = {p.name for p in call.spec.params[: call.spec.required]}
+    for row in rows:
+        given = {p.name: value for p, value in zip(call.given, row, strict=False) if value is not None}
+        if needed <= given.keys():
+            yield box.effect(call.spec.name, given, session)
+
+
+def perform(running: Running, call: ToolCall, box: Toolbox, fetched: Fetched) -> Fetched:
+    """Do what the rows of the query ask for; the tool's own rows.
+
+    Effects that were done stay done: the error of a later one says how many there were.
+    """
+    from kleene.tools.values import rows_json
+
+    assert call.spec.table is not None
+    effects = list(effects_of(call, box, rows_of(fetched), running.around.session))
+    found: list[tuple[Any, ...]] = []
+    done = 0
+    try:
+        for effect in effects:
+            running.check()
+            found += _performed(running, box, effect)
+            done += 1
+        running.check()
+    except KleeneError as error:
+        if done:
+            error.message += f" (after {number(done)} of {number(len(effects))} uses)"
+        raise
+    kind = call.spec.answer.sql
+    return running.around.connection.fetch(
+        f"SELECT unnest(CAST(CAST($1 AS JSON) AS {kind}), max_depth := 2)",
+        [rows_json(call.spec.table, found)],
+        query=True,
+    )
+
+
+def _performed(running: Running, box: Toolbox, effect: Effect) -> list[tuple[Any, ...]]:
+    try:
+        return box.perform(effect, running.statement_id, running.is_over)
+    except Cancelled:
+        running.check()  # where it was the wall that ended it, that is what is said
+        raise
+
+
+def foretold(call: ToolCall, box: Toolbox, rows: Sequence[tuple[Any, ...]], session: str | None) -> str:
+    """What CALL would do, for EXPLAIN: the first effects, a line each, and how many there are."""
+    effects = list(effects_of(call, box, rows, session))
+    lines = [f"  {effect.description}" for effect in effects[:SHOWN]]
+    if len(effects) > SHOWN:
+        lines.append(f"  and {number(len(effects) - SHOWN)} more")
+    return "\n".join([f"would use {call.spec.name} {times(len(effects))}" + (":" if lines else ""), *lines])
+
+
+def times(count: int) -> str:
+    """>>> times(1), times(2000)
+    ('once', '2,000 times')
+    """
+    return "once" if count == 1 else f"{number(count)} times"
+
+
+def rows_of(fetched: Fetched) -> list[tuple[Any, ...]]:
+    return Result(fetched.columns, fetched.types, table=fetched.table, rows=fetched.rows).rows

@@ -1,0 +1,181 @@
+"""The tools that one engine's statements may use: a use in FROM, and a use with effects under CALL."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from kleene.planner.errors import CallFailed, KleeneError, PolicyError, ToolError
+from kleene.planner.specs import CallSpec, FunctionSpec
+from kleene.planner.tools import parameters_of, tool_function
+from kleene.tools.asking import ask
+from kleene.tools.base import Tool, Work
+from kleene.tools.values import argument, rows_json
+from kleene.udfs.children import ChildReply
+from kleene.udfs.events import Event, ToolUsed
+
+ARGUMENT_CHARACTERS = 2_000  # of the arguments in the trace
+
+MakeWork = Callable[[Callable[[], bool]], Work]
+
+
+@attrs.frozen
+class Effect:
+    """One use of a tool with effects, before it is done: what ``approve`` is asked about.
+
+    ``arguments`` by parameter, ``description`` in a few words (``write notes.md (1,204 bytes)``), ``session`` None for a person's own statement.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any]
+    description: str
+    session: str | None = None
+
+    def __str__(self) -> str:
+        return self.description
+
+
+Approve = Callable[[Effect], bool]
+
+
+class Toolbox:
+    """``make_work`` gives a tool what it may use while it runs; ``approve`` is asked before each effect (None: all are approved)."""
+
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        make_work: MakeWork,
+        emit: Callable[[Event], None],
+        approve: Approve | None = None,
+    ):
+        self._tools = {t.name.lower(): t for t in tools}
+        self._make_work = make_work
+        self._emit = emit
+        self.approve = approve
+
+    def functions(self) -> tuple[FunctionSpec, ...]:
+        """The tools as the catalog has them."""
+        return tuple(
+            tool_function(t.name, t.params, t.required, t.columns, t.volatility, t.description)
+            for t in self._tools.values()
+        )
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._tools
+
+    # -- in FROM -----------------------------------------------------------------------------------------------------------------------
+
+    def open(self, spec: CallSpec, arguments: tuple[str, ...], statement: str) -> Use:
+        """One use by a statement, as dispatch asks for it (``kleene.udfs.children.Tools``)."""
+        tool = self._tools[spec.function.lower()]
+        types = {p.name: p.type for p in tool.params}
+        names = parameters_of(spec)
+        given = {n: argument(a, types[n]) for n, a in zip(names, arguments, strict=False)}
+        return Use(self, tool, given, statement)
+
+    # -- under CALL --------------------------------------------------------------------------------------------------------------------
+
+    def effect(self, name: str, given: Mapping[str, Any], session: str | None = None) -> Effect:
+        """What a use would do."""
+        tool = self._tools[name.lower()]
+        return Effect(tool.name, dict(given), described(tool, given), session)
+
+    def perform(self, effect: Effect, statement: str, cancelled: Callable[[], bool]) -> list[tuple[Any, ...]]:
+        """Do it, once it is approved. Raises ``PolicyError`` where it is not, ``CallFailed`` where it cannot be done, ``Cancelled``."""
+        if self.approve is not None and not self.approve(effect):
+            self._used(self._tools[effect.tool.lower()], effect.arguments, statement, time.time(), "", "not approved")
+            raise PolicyError(
+                f"{effect.tool} was not approved: {effect.description}",
+                hint="go on without it, or ask for something else",
+            )
+        return self.use(self._tools[effect.tool.lower()], effect.arguments, statement, cancelled)[0]
+
+    # -- both --------------------------------------------------------------------------------------------------------------------------
+
+    def use(
+        self, tool: Tool, given: Mapping[str, Any], statement: str, cancelled: Callable[[], bool]
+    ) -> tuple[list[tuple[Any, ...]], str]:
+        """Run a tool in the calling thread: its rows, and the same as JSON. It is one row of ``trace_tool_calls`` whatever becomes of it."""
+        started, text, error = time.time(), "", "cancelled"
+        call = shown(tool, given)
+        try:
+            try:
+                rows = list(ask(tool, self._make_work(cancelled), _positional(tool, given)))
+                text = rows_json(tool.columns, rows)
+            except ToolError as problem:
+                error = problem.message
+                raise CallFailed(problem.message, call=call, kind=problem.kind, hint=problem.hint) from None
+            except KleeneError as problem:
+                error = problem.message
+                raise
+            except Exception as problem:  # a function of the user's, or a library's surprise
+                error = f"{type(problem).__name__}: {problem}"
+                raise CallFailed(error, call=call, kind="other") from problem
+            error = ""
+            return rows, text
+        finally:
+            self._used(tool, given, statement, started, text, error)
+
+    def _used(
+        self, tool: Tool, given: Mapping[str, Any], statement: str, started: float, text: str, error: str
+    ) -> None:
+        arguments = json.dumps(dict(given), ensure_ascii=False, default=str)
+        now = time.time()
+        self._emit(
+            ToolUsed(
+                at=now,
+                statement=statement,
+                tool=tool.name,
+                args=arguments[:ARGUMENT_CHARACTERS],
+                bytes_out=len(text.encode("utf-8", "replace")),
+                elapsed_ms=(now - started) * 1000,
+                error=error or None,
+            )
+        )
+
+
+class Use:
+    """One use in FROM (``kleene.udfs.children.Child``)."""
+
+    def __init__(self, box: Toolbox, tool: Tool, given: Mapping[str, Any], statement: str):
+        self._box = box
+        self._tool = tool
+        self._given = given
+        self._statement = statement
+        self._cancelled = threading.Event()
+
+    def run(self) -> ChildReply:
+        return ChildReply(self._box.use(self._tool, self._given, self._statement, self._cancelled.is_set)[1])
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    def close(self) -> None:
+        pass
+
+
+def described(tool: Tool, given: Mapping[str, Any]) -> str:
+    """What a use would do, in the tool's own words where it has some."""
+    if tool.describe is not None:
+        return tool.describe(_positional(tool, given))
+    return shown(tool, given)
+
+
+def shown(tool: Tool, given: Mapping[str, Any]) -> str:
+    """The use as a call, each argument cut at 60 characters."""
+    return f"{tool.name}({', '.join(_brief(v) for v in given.values())})"
+
+
+def _brief(value: Any) -> str:
+    text = str(value).replace("\n", "\\n")
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return f"'{text}'" if isinstance(value, str) else text
+
+
+def _positional(tool: Tool, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(given.get(p.name) for p in tool.params)
