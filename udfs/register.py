@@ -42,7 +42,11 @@ class Registration:
         self.passing = in_transaction
         self._names: list[str] = []
         self.suffix = ""
-        self._register(con if in_transaction else self._cursor, range(1, MAX_ENGINES))
+        try:
+            self._register(con if in_transaction else self._cursor, range(1, MAX_ENGINES))
+        except BaseException:
+            self._cursor.close()
+            raise
 
     def renew(self) -> None:
         """Register for good what was registered in a transaction that has ended. Does nothing otherwise."""
@@ -56,16 +60,21 @@ class Registration:
         for number in numbers:
             self.suffix = "" if number == 1 else f"_{number}"
             try:
-                self._create(
-                    con, f"kleene_ready{self.suffix}", self._lookups.ready, duckdb.sqltypes.BOOLEAN, volatile=False
-                )
-                break
+                self._create_all(con)
+                return
             except (duckdb.CatalogException, duckdb.TransactionException) as error:
+                self._remove(con)
                 if "already exists" not in str(error) and "conflict" not in str(error).lower():
                     raise
-        else:
-            raise KleeneError(f"{MAX_ENGINES} engines are attached to this database", hint="close some: k.close()")
-        for name, body in (("wave_ready", self._lookups.wave_ready), ("seen", self._lookups.seen)):
+        raise KleeneError(f"{MAX_ENGINES} engines are attached to this database", hint="close some: k.close()")
+
+    def _create_all(self, con: duckdb.DuckDBPyConnection) -> None:
+        """All functions of one suffix, or an error. The first name is the claim on the suffix: engines that open at the same moment part there."""
+        for name, body in (
+            ("ready", self._lookups.ready),
+            ("wave_ready", self._lookups.wave_ready),
+            ("seen", self._lookups.seen),
+        ):
             self._create(con, f"kleene_{name}{self.suffix}", body, duckdb.sqltypes.BOOLEAN, volatile=False)
         self._create(con, f"kleene_round{self.suffix}", self._lookups.round, duckdb.sqltypes.BOOLEAN, volatile=True)
         for carrier, kind in DUCKDB_TYPES.items():
@@ -94,7 +103,9 @@ class Registration:
 
     def _remove(self, con: duckdb.DuckDBPyConnection) -> None:
         names, self._names = self._names, []
-        for name in names:
+        for name in reversed(
+            names
+        ):  # the claim on the suffix goes last, or another engine takes it while the rest is still there
             with contextlib.suppress(duckdb.Error):
                 con.remove_function(name)
 

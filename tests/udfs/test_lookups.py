@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duckdb
+import duckdb.sqltypes
 import pytest
+from duckdb.func import PythonUDFType
 
 from kleene.planner.errors import Cancelled, KleeneError, PlanError
+from kleene.planner.specs import Carrier
 from kleene.udfs.lookups import Key, Lookups, SiteAnswers
 from kleene.udfs.register import Registration
 from kleene.udfs.rounds import RoundCounter
+
+NAMES = "SELECT count(*) FROM duckdb_functions() WHERE function_name LIKE 'kleene%'"
 
 
 @pytest.fixture
@@ -120,6 +127,72 @@ def test_names_of_a_second_engine_on_the_instance_are_its_own(con: duckdb.DuckDB
     row = con.execute("SELECT kleene_get_text('1:1', 'a'), kleene_get_text_2('1:1', 'a')").fetchone()
     assert row == ("first", "second")
     second.close()
+
+
+class Slow:
+    """A connection whose cursors tell before they remove a function."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, on_remove: Callable[[], None]):
+        self._con = con
+        self._on_remove = on_remove
+
+    def cursor(self) -> Slow:
+        return Slow(self._con.cursor(), self._on_remove)
+
+    def remove_function(self, name: str) -> None:
+        self._on_remove()
+        self._con.remove_function(name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._con, name)
+
+
+def test_an_engine_may_open_at_any_moment_while_another_closes() -> None:
+    suffixes = []
+    with duckdb.connect() as con:
+
+        def open_another() -> None:
+            between = Registration(con, Lookups())
+            suffixes.append(between.suffix)
+            between.close()
+
+        closing = Registration(Slow(con, open_another), Lookups())  # type: ignore[arg-type]
+        closing.close()
+        assert len(suffixes) > 10
+        assert set(suffixes) == {"_2"}
+        assert con.execute(NAMES).fetchone() == (0,)
+
+
+def test_a_suffix_of_which_a_name_is_taken_is_passed_over_and_left_as_it_is() -> None:
+    with duckdb.connect() as con:
+        other = Registration(con, Lookups())
+        con.create_function(
+            "kleene_row_text_2",
+            functools.partial(Lookups().each_row, Carrier.TEXT),
+            None,
+            duckdb.sqltypes.VARCHAR,
+            type=PythonUDFType.ARROW,
+        )
+        registration = Registration(con, Lookups())
+        assert registration.suffix == "_3"
+        registration.close()
+        other.close()
+        assert con.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_name LIKE 'kleene%'"
+        ).fetchall() == [("kleene_row_text_2",)]
+
+
+def test_engines_that_open_and_close_at_once_leave_each_other_alone() -> None:
+    with duckdb.connect() as con:
+
+        def come_and_go(_: int) -> None:
+            with con.cursor() as own:
+                for _ in range(5):
+                    Registration(own, Lookups()).close()
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(come_and_go, range(8)))
+        assert con.execute(NAMES).fetchone() == (0,)
 
 
 # -- rounds --------------------------------------------------------------------------------------------------------------------------------
