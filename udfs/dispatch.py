@@ -103,7 +103,7 @@ class Dispatcher:
         self, request: Request, ledger: Ledger, session: str | None, stream: bool = False
     ) -> tuple[Reply, Usage]:
         """One session turn: budgeted, retried and traced like a call, not remembered. With ``stream`` its text is told as it arrives
-        (``CallStreamed``). Raises ``CallFailed``, ``BudgetExceeded``."""
+        (``CallStreamed``), and that it is void where its request breaks off (``CallDropped``). Raises ``CallFailed``, ``BudgetExceeded``."""
         route = self._handler.route(request.alias)
         started = self._clock()
         sent = Sent(route)
@@ -111,8 +111,8 @@ class Dispatcher:
         reply: Reply | None = None
         try:
             with within_wall(ledger):
-                on_text = functools.partial(self._tracer.streamed, session, request, sent) if stream else None
-                reply = await self._sender.send(request, ledger, sent, Party(session or ""), on_text)
+                listener = self._tracer.stream(session, request, sent) if stream else None
+                reply = await self._sender.send(request, ledger, sent, Party(session or ""), listener)
             error = None
             return reply, sent.total
         except ProviderError as failure:

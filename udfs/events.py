@@ -145,6 +145,21 @@ class CallStreamed(Event):
 
 
 @attrs.frozen(kw_only=True)
+class CallDropped(Event):
+    """What was streamed of an attempt is no reply, for it broke off: displays drop it. Like ``CallStreamed`` it is for displays alone.
+
+    ``model`` was asked, ``error`` is what happened, ``next_model`` is asked now, from the start (None: nobody, the turn failed).
+    """
+
+    session: str | None
+    call: str
+    attempt: int
+    model: str
+    error: str
+    next_model: str | None = None
+
+
+@attrs.frozen(kw_only=True)
 class RoundFinished(Event):
     statement: str
     cte: str

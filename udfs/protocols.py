@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 
 import attrs
 
+from kleene.planner.errors import number
 from kleene.planner.specs import Price
 
 
@@ -118,6 +119,12 @@ class ProviderError(Exception):
         self.hint = hint
 
 
+def out_of_time(model: str, seconds: float) -> ProviderError:
+    """A request that had no whole reply within its time."""
+    hint = "SET timeout = SECONDS allows more"
+    return ProviderError("timeout", f"no reply from {model} within {number(seconds)} s", retryable=True, hint=hint)
+
+
 @attrs.frozen
 class Route:
     """The model an alias stands for. ``provider``, ``endpoint`` and ``model`` are the memo's key for who answers."""
@@ -137,6 +144,16 @@ class Route:
 OnText: TypeAlias = Callable[[str], None]
 
 
+class Listener(Protocol):
+    """Who hears a reply as it arrives (an ``OnText``), and that what was heard of an attempt is void."""
+
+    def __call__(self, text: str) -> None: ...
+
+    def dropped(self, error: str, next_model: str | None) -> None:
+        """The attempt broke off after some of its text was told. ``next_model`` is asked from the start; None: nobody is."""
+        ...
+
+
 class CallHandler(Protocol):
     """What dispatch is given. One ``send`` is one request: no retry inside (dispatch retries, so that every request is budgeted)."""
 
@@ -145,7 +162,8 @@ class CallHandler(Protocol):
         ...
 
     async def send(self, request: Request, route: Route, on_text: OnText | None = None) -> Reply:
-        """Send one request, on trio. ``on_text`` sees the reply's text as it arrives, where there is one. Raises ``ProviderError``; cancellation closes the request's connection."""
+        """Send one request, on trio, within its ``options.timeout``. ``on_text`` sees the reply's text as it arrives, where there is one.
+        Raises ``ProviderError``; cancellation closes the request's connection."""
         ...
 
     async def aclose(self) -> None: ...

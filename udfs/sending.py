@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from kleene.planner.errors import BudgetExceeded, number
+from kleene.planner.errors import BudgetExceeded
 from kleene.planner.specs import Usage
-from kleene.udfs.protocols import CallHandler, OnText, ProviderError, Reply, Request, Route
+from kleene.udfs.protocols import CallHandler, Listener, ProviderError, Reply, Request, Route, out_of_time
 from kleene.udfs.tokens import TokenRatios
 from kleene.udfs.work import usage_of, usage_of_failure
 
@@ -25,6 +25,9 @@ MAX_RETRY_AFTER_S = 30.0
 RATE_LIMIT_WAIT_S = 1.0
 RATE_LIMIT_PATIENCE_S = 300.0
 SETTLE_POLL_S = 0.01
+TIMEOUT_SLACK_S = (
+    1.0  # so much longer than its timeout a request may take: the handler keeps the time, and knows whom to ask next
+)
 PYTHON = "python"  # the endpoint of a function, whose tokens are made up from characters
 OVERLOADED = ("rate_limited", "overloaded")
 
@@ -47,6 +50,23 @@ class Sent:
         return Usage() if self.usage is None else self.usage
 
 
+@attrs.define(eq=False)
+class _Heard:
+    """What a listener was told of the attempt that runs."""
+
+    listener: Listener
+    characters: int = 0
+
+    def __call__(self, text: str) -> None:
+        self.characters += len(text)
+        self.listener(text)
+
+    def broke_off(self, error: str, next_model: str | None) -> None:
+        if self.characters:
+            self.characters = 0
+            self.listener.dropped(error, next_model)
+
+
 class Sender:
     """Sends under a gate. ``retry_waits_s`` are the waits before each further attempt; rate limits use up patience, not attempts."""
 
@@ -66,55 +86,58 @@ class Sender:
         self.ratios = TokenRatios()
 
     async def send(
-        self, request: Request, ledger: Ledger, sent: Sent, party: Party, on_text: OnText | None = None
+        self, request: Request, ledger: Ledger, sent: Sent, party: Party, listener: Listener | None = None
     ) -> Reply:
-        """The reply. Raises ``ProviderError`` when retrying cannot help, ``BudgetExceeded`` when an attempt cannot be reserved."""
+        """The reply, told to the ``listener`` as it arrives. Where a request breaks off another is sent, from the start, to the alias's next
+        candidate or to the same again: what was told of it is void, and both count. Raises ``ProviderError`` when asking again cannot help,
+        ``BudgetExceeded`` when an attempt cannot be reserved."""
         attempt = 0
         patience: float | None = None
+        heard = None if listener is None else _Heard(listener)
         while True:
             route = sent.route
             endpoint = await self._gate.enter(route, party)
             try:
                 started = time.monotonic()
-                reply = await self._attempt(request, route, ledger, sent, on_text)
+                reply = await self._attempt(request, route, ledger, sent, heard)
                 endpoint.replied(self._gate.bound)
                 return reply
             except ProviderError as failure:
                 patience = started + self._patience_s if patience is None else patience
-                if failure.reroute is not None:
-                    sent.route = failure.reroute
-                    request = attrs.evolve(request, model=failure.reroute.model)
-                    sent.retries += 1
-                    continue
-                wait = self._wait_before_retry(failure, attempt, patience)
-                if failure.kind in OVERLOADED:
+                following = failure.reroute
+                wait = 0.0 if following is not None else self._wait_before_retry(failure, attempt, patience)
+                if following is None and failure.kind in OVERLOADED:
                     endpoint.throttled(time.monotonic(), started, wait or 0.0)
+                if heard is not None:
+                    heard.broke_off(failure.message, None if wait is None else (following or route).model)
                 if wait is None:
                     raise
-                attempt += 0 if failure.kind == "rate_limited" else 1
+                if following is not None:
+                    sent.route = following
+                    request = attrs.evolve(request, model=following.model)
+                elif failure.kind != "rate_limited":
+                    attempt += 1
                 sent.retries += 1
+            except BaseException as failure:
+                if heard is not None:
+                    heard.broke_off(getattr(failure, "message", "cancelled"), None)
+                raise
             finally:
                 self._gate.leave(endpoint, party)
-            await trio.sleep(wait)
+            if wait:
+                await trio.sleep(wait)
 
-    async def _attempt(
-        self, request: Request, route: Route, ledger: Ledger, sent: Sent, on_text: OnText | None
-    ) -> Reply:
-        more = () if on_text is None else (on_text,)
+    async def _attempt(self, request: Request, route: Route, ledger: Ledger, sent: Sent, heard: _Heard | None) -> Reply:
+        more = () if heard is None else (heard,)
         reservation = await self._reserve(request, route, ledger)
         try:
             if route.instant:
                 reply = await self._handler.send(request, route, *more)
             else:
-                with trio.move_on_after(request.options.timeout) as scope:
+                with trio.move_on_after(request.options.timeout + TIMEOUT_SLACK_S) as scope:
                     reply = await self._handler.send(request, route, *more)
             if not route.instant and scope.cancelled_caught:
-                raise ProviderError(
-                    "timeout",
-                    f"no reply from {route.model} within {number(request.options.timeout)} s",
-                    retryable=True,
-                    hint="SET timeout = SECONDS allows more",
-                )
+                raise out_of_time(route.model, request.options.timeout)
         except BaseException as failure:
             # What a request without a reply used is not known: what it may be billed stays booked.
             known = isinstance(failure, ProviderError)
@@ -123,6 +146,7 @@ class Sender:
                 route,
                 sent=failure.sent if known else True,  # type: ignore[attr-defined]
                 billed=failure.billed if known else True,  # type: ignore[attr-defined]
+                characters=0 if heard is None else heard.characters,
             )
             reservation.settle(usage)
             sent.add(usage)

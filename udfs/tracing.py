@@ -6,8 +6,10 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
+
 from kleene.planner.specs import Usage
-from kleene.udfs.events import CallFinished, CallStreamed, Event
+from kleene.udfs.events import CallDropped, CallFinished, CallStreamed, Event
 from kleene.udfs.work import digest_of
 
 if TYPE_CHECKING:
@@ -19,6 +21,34 @@ if TYPE_CHECKING:
 NOTHING = Usage()
 
 
+@attrs.frozen
+class Stream:
+    """The reply of one turn as it arrives (a ``Listener``), as events."""
+
+    _emit: Callable[[Event], None]
+    _clock: Callable[[], float]
+    _session: str | None
+    _call: str
+    _sent: Sent
+
+    def __call__(self, text: str) -> None:
+        at, attempt = self._clock(), self._sent.retries
+        self._emit(CallStreamed(at=at, session=self._session, call=self._call, attempt=attempt, text=text))
+
+    def dropped(self, error: str, next_model: str | None) -> None:
+        self._emit(
+            CallDropped(
+                at=self._clock(),
+                session=self._session,
+                call=self._call,
+                attempt=self._sent.retries,
+                model=self._sent.route.model,
+                error=error,
+                next_model=next_model,
+            )
+        )
+
+
 class Tracer:
     """Emits an event for each call. Calls are numbered within the engine; ``clock`` is in seconds since the epoch."""
 
@@ -28,11 +58,9 @@ class Tracer:
         self._calls = 0
         self._name = secrets.token_hex(3)  # turns of one session are asked by several processes where it is resumed
 
-    def streamed(self, session: str | None, request: Request, sent: Sent, text: str) -> None:
-        """A piece of a turn's reply."""
-        self._emit(
-            CallStreamed(at=self._clock(), session=session, call=request.path or "", attempt=sent.retries, text=text)
-        )
+    def stream(self, session: str | None, request: Request, sent: Sent) -> Stream:
+        """Who tells the pieces of a turn's reply as they arrive."""
+        return Stream(self._emit, self._clock, session, request.path or "", sent)
 
     def call(
         self,

@@ -270,10 +270,11 @@ def usage_of(request: Request, reply: Reply, route: Route) -> Usage:
     return Usage(1, 0, 0, tokens_in, tokens_out, reply.cache_read_tokens, reply.cache_write_tokens, dollars, unpriced)
 
 
-def usage_of_failure(request: Request, route: Route, *, sent: bool, billed: bool) -> Usage:
-    """What a request without a reply stays booked at: not known, so its input, estimated, where the provider may charge it."""
+def usage_of_failure(request: Request, route: Route, *, sent: bool, billed: bool, characters: int = 0) -> Usage:
+    """What a request without a reply stays booked at: not known, so its input and the ``characters`` of text that came before it broke off,
+    estimated, where the provider may charge it."""
     if not billed:
         return Usage(requests=int(sent))
-    tokens = estimate_tokens(request)
-    dollars = 0.0 if route.price is None else route.price.dollars(tokens, 0)
-    return Usage(requests=1, input_tokens=tokens, dollars=dollars)
+    tokens, said = estimate_tokens(request), -int(-characters // CHARACTERS_PER_TOKEN)
+    dollars = 0.0 if route.price is None else route.price.dollars(tokens, said)
+    return Usage(requests=1, input_tokens=tokens, output_tokens=said, dollars=dollars)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kleene.udfs.events import (
         BudgetStopped,
+        CallDropped,
         CallFinished,
         CallStreamed,
         Event,
@@ -117,6 +118,11 @@ class Tally:
         self.reply = event.text if which != self._reply_of else (self.reply + event.text)[-REPLY_CHARACTERS:]
         self._reply_of = which
         self.wake.set()
+
+    def on_CallDropped(self, event: CallDropped) -> None:
+        if self._reply_of == (event.call, event.attempt):
+            self.reply = ""
+            self.wake.set()
 
     def on_BudgetStopped(self, event: BudgetStopped) -> None:
         self.stopped = event.dimension

@@ -16,9 +16,8 @@ import outcome
 import trio
 
 from kleene.models.provider import Capabilities, OnText, vector_text
-from kleene.planner.errors import number
 from kleene.planner.specs import Price
-from kleene.udfs.protocols import ProviderError, Reply, Request
+from kleene.udfs.protocols import ProviderError, Reply, Request, out_of_time
 
 
 @attrs.define(eq=False)
@@ -121,12 +120,7 @@ class FunctionModel:
         with trio.move_on_after(timeout) as scope:
             return await self._awaited(found)
         assert scope.cancelled_caught
-        raise ProviderError(
-            "timeout",
-            f"no reply from {self.name} within {number(timeout)} s",
-            retryable=True,
-            hint="SET timeout = SECONDS allows more",
-        )
+        raise out_of_time(self.name, timeout)
 
     async def _in_thread(self, request: Request) -> Any:
         if self._limiter is None:

@@ -14,7 +14,7 @@ from kleene.models.breaker import Breaker
 from kleene.models.prices import Prices, load_prices
 from kleene.models.provider import EMBED_HINT, Capabilities, OnText, Provider
 from kleene.planner.errors import ConfigError, NoModel, did_you_mean
-from kleene.udfs.protocols import Options, ProviderError, Reply, Request, Route
+from kleene.udfs.protocols import Options, ProviderError, Reply, Request, Route, out_of_time
 
 Source: TypeAlias = "str | Provider"
 EMBED = "embed"
@@ -107,10 +107,10 @@ class Router:
         candidate.breaker.sending()
         try:
             if candidate.limit is None:
-                reply = await candidate.provider.send(request, on_text)
+                reply = await _in_time(candidate, request, on_text)
             else:
                 async with candidate.limit:
-                    reply = await candidate.provider.send(request, on_text)
+                    reply = await _in_time(candidate, request, on_text)
         except ProviderError as error:
             self._judge(candidate, error)
             # A refusal that the provider has learned from is for the same candidate to hear again.
@@ -205,6 +205,17 @@ class Router:
             provider.free,
             instant=getattr(provider, "instant", False),
         )
+
+
+async def _in_time(candidate: _Candidate, request: Request, on_text: OnText | None) -> Reply:
+    """One request within its time: a model that hangs has failed like one that says so, and the next one is asked."""
+    if candidate.route.instant:
+        return await candidate.provider.send(request, on_text)
+    timeout = request.options.timeout
+    with trio.move_on_after(timeout) as scope:
+        return await candidate.provider.send(request, on_text)
+    assert scope.cancelled_caught
+    raise out_of_time(candidate.route.model, timeout)
 
 
 def _variant(options: AliasOptions) -> str:

@@ -15,7 +15,7 @@ from kleene.store.eventfile import ROTATE_BYTES, EventFile, events_path
 from kleene.store.folder import make_private
 from kleene.store.mapping import Batch, hide_texts
 from kleene.store.schema import TRACE, Table
-from kleene.udfs.events import CallStreamed
+from kleene.udfs.events import CallDropped, CallStreamed
 from kleene.udfs.memo import registered, retry_conflicts
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ BATCH = 5_000  # events written together
 DELAY_S = 0.1  # how long an event waits for company
 PATIENCE_S = 10.0  # how long an emitter waits for a full queue before its event is counted as lost
 CONFLICT_PATIENCE_S = 5.0  # two writers of one process may meet in one row
+
+FOR_DISPLAYS = (CallStreamed, CallDropped)
 
 
 class TraceWriter:
@@ -65,7 +67,7 @@ class TraceWriter:
 
     def __call__(self, event: Event) -> None:
         """Takes an event; pieces of replies are passed over. After ``close`` it is counted as lost."""
-        if type(event) is CallStreamed:
+        if type(event) in FOR_DISPLAYS:
             return
         with self._changed:
             if len(self._queue) >= self._bound:

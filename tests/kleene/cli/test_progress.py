@@ -7,6 +7,7 @@ from kleene.cli.terminal import Terminal
 from kleene.cli.turns import Turns, turn_text
 from kleene.udfs.events import (
     BudgetStopped,
+    CallDropped,
     CallFinished,
     CallStreamed,
     RunOfStatement,
@@ -119,6 +120,19 @@ def test_the_root_sessions_reply_grows_and_begins_anew_with_each_attempt_and_tur
     assert tally.reply == ""
     tally(piece("next", turn=2))
     assert tally.reply == "next"
+
+
+def test_what_broke_off_is_taken_away() -> None:
+    tally = Tally()
+    tally(started("root", None))
+    tally(piece("SELECT wro"))
+    tally(CallDropped(at=0, session="child", call="child/1", attempt=0, model="m", error="cut"))
+    assert tally.reply == "SELECT wro"
+    tally.wake.clear()
+    tally(CallDropped(at=0, session="root", call="root/1", attempt=0, model="m", error="cut", next_model="n"))
+    assert (tally.reply, tally.wake.is_set()) == ("", True)
+    tally(piece("SEL", attempt=1))
+    assert tally.reply == "SEL"
 
 
 def test_a_reply_is_shown_as_it_comes_without_waiting_for_the_next_refresh() -> None:
