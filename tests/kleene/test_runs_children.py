@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -515,6 +516,49 @@ def test_children_with_children_write_one_store() -> None:
         assert k.sql("SELECT error FROM trace_statements WHERE error IS NOT NULL").fetchall() == []
     depths = Counter(p.count("/") for p in script.child_paths)
     assert depths == {1: 6, 2: 12}
+
+
+WITH_TABLES = (
+    "CREATE TABLE t AS SELECT i, llm('say ' || i || ' of ' || (SELECT text FROM ctx)) AS a FROM range(3) r(i); "
+    "CREATE VIEW v AS FROM t; UPDATE t SET a = upper(a) WHERE i = 1; CREATE OR REPLACE TABLE u AS FROM v; DROP TABLE u"
+)
+
+
+def resident_mb() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
+def test_hundreds_of_children_in_one_store_conflict_and_leak_nothing(tmp_path: Path) -> None:
+    times = [0]
+
+    def root(_: Any) -> str:
+        times[0] += 1
+        count = 200 if times[0] == 1 else 8
+        context = f"'text {times[0]} ' || i"
+        return sql(
+            f"FINAL FROM (SELECT count(answer), min(answer), max(answer) FROM range({count}) t(i), LATERAL rlm('Go', {context}) r)"
+        )
+
+    def child(request: Any) -> str:
+        return sql(WITH_TABLES) if len(request.messages) == 1 else sql("FINAL FROM (SELECT string_agg(i) FROM v)")
+
+    script = Script(root, children=child, calls=lambda prompt: prompt)
+    memory = []
+    with engine(script, store=tmp_path / "run.duckdb") as k:
+        for _ in range(51):
+            count = 8 if times[0] else 200
+            assert last(k.run("Go", budget=BudgetLimits())) == [(count, "0,1,2", "0,1,2")]
+            script.turns.clear()
+            script.prompts.clear()
+            memory.append(resident_mb())
+        assert k.sql("SELECT error FROM trace_statements WHERE error IS NOT NULL").fetchall() == []
+        with k.services.store.cursor() as con:
+            left = "SELECT count(*) FROM duckdb_functions() WHERE function_name LIKE 'kleene%' UNION ALL SELECT count(*) FROM duckdb_schemas() WHERE schema_name LIKE 's\\_%' ESCAPE '\\'"
+            assert con.execute(left).fetchall() == [(0,), (0,)]
+    assert [t.name for t in threading.enumerate() if t.name.startswith("kleene")] == []
+    assert max(memory[-5:]) < max(memory[5:10]) + 30, memory
 
 
 def test_a_child_waits_for_the_answers_in_its_relation() -> None:
