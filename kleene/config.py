@@ -43,6 +43,8 @@ _PRICING = (
     "output_per_mtok",
     "cache_read_per_mtok",
     "cache_write_per_mtok",
+    "batch_input_per_mtok",
+    "batch_output_per_mtok",
     "context_window",
     "as_of",
     "source",
@@ -347,7 +349,11 @@ def _price(path: Path, model: str, table: Any, pricing: dict[str, Price], window
             table.get("cache_write_per_mtok"),
             str(table.get("as_of", "")),
             str(table.get("source", path)),
+            table.get("batch_input_per_mtok"),
+            table.get("batch_output_per_mtok"),
         )
+    elif any(key.endswith("_per_mtok") for key in table):
+        raise ConfigError(f"{path}: {where} has neither input_per_mtok nor output_per_mtok")
 
 
 def _has_secret(layer: _Layer) -> bool:

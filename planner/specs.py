@@ -234,7 +234,10 @@ class Usage:
 
 @attrs.frozen
 class Price:
-    """Dollars per million tokens; the cache rates default to the input rate."""
+    """Dollars per million tokens; the cache rates default to the input rate.
+
+    The batch rates are those of the provider's batch API, which answers within hours. Every call here is asked for now, so they price none.
+    """
 
     input: float
     output: float
@@ -242,6 +245,8 @@ class Price:
     cache_write: float | None = None
     as_of: str = ""
     source: str = ""
+    batch_input: float | None = None
+    batch_output: float | None = None
 
     def dollars(self, input_tokens: int, output_tokens: int, cache_read: int = 0, cache_write: int = 0) -> float:
         """``input_tokens`` excludes what was read from or written to a prefix cache."""

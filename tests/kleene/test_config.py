@@ -127,6 +127,8 @@ proxy = ["openai:e", "openai:f"]
 input_per_mtok = 1
 output_per_mtok = 2.5
 cache_read_per_mtok = 0.1
+batch_input_per_mtok = 0.5
+batch_output_per_mtok = 1.25
 context_window = 4096
 as_of = "2026-11-30"
 source = "invoice"
@@ -142,7 +144,7 @@ allow = ["x"]
         "judge": AliasConfig(("openai:d",)),
         "proxy": AliasConfig(("openai:e", "openai:f")),
     }
-    assert found.pricing == {"b": Price(1.0, 2.5, 0.1, None, "2026-11-30", "invoice")}
+    assert found.pricing == {"b": Price(1.0, 2.5, 0.1, None, "2026-11-30", "invoice", 0.5, 1.25)}
     assert found.context_windows == {"b": 4096, "local": 2048}
     assert found.settings == {"tools": {"allow": ["x"]}}
     assert found.configured
@@ -204,6 +206,16 @@ def test_the_older_name_of_the_openai_section_is_read(place: Place) -> None:
             None,
         ),
         ("[pricing.m]\ninput_per_mtok = -1\n", '[pricing."m"] input_per_mtok is -1, not a number of 0 or more', None),
+        (
+            "[pricing.m]\nbatch_input_per_mtok = true\n",
+            '[pricing."m"] batch_input_per_mtok is True, not a number of 0 or more',
+            None,
+        ),
+        (
+            "[pricing.m]\nbatch_input_per_mtok = 1\n",
+            '[pricing."m"] has neither input_per_mtok nor output_per_mtok',
+            None,
+        ),
         (
             "[pricing.m]\ninput_mtok = 1\n",
             '[pricing."m"] has the unknown key input_mtok',

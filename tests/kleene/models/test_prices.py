@@ -11,6 +11,7 @@ from kleene.planner.specs import Price
 def test_every_row_has_rates_a_date_and_a_source() -> None:
     for model, price in load_prices().rows.items():
         assert price.input > 0, model
+        assert (price.batch_input, price.batch_output) == (price.input / 2, price.output / 2), model
         if model.startswith("text-embedding"):
             assert (price.output, price.cache_read) == (0, None), model
             continue
@@ -34,6 +35,10 @@ def test_every_row_has_rates_a_date_and_a_source() -> None:
 def test_a_date_or_a_vendor_in_the_name_does_not_matter(name: str) -> None:
     price = load_prices().of(name)
     assert price is not None and (price.input, price.output) == (5.0, 25.0)
+
+
+def test_batch_rates_price_no_call() -> None:
+    assert Price(2, 8, batch_input=1, batch_output=4).dollars(1_000_000, 1_000_000) == 10
 
 
 def test_opus_5_5_is_not_opus_5() -> None:
