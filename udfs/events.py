@@ -129,6 +129,7 @@ class CallFinished(Event):
     error: str | None = None
     prompt: str | None = None
     reply: str | None = None
+    degraded: str | None = None  # what the model lacks that was asked for, and what was done instead
 
 
 @attrs.frozen(kw_only=True)

@@ -75,6 +75,7 @@ class Reply:
     """A model's reply. ``stop``: ``end``, ``length`` (cut by max_tokens), ``refusal``, ``other``. Token counts None: not reported.
 
     ``input_tokens`` excludes cache reads and writes. ``dollars`` is what the provider says it cost, None if it does not say.
+    ``degraded`` says what was asked for and done in another way, or left out, for the model lacks it: ``json_schema: tool; seed: left out``.
     """
 
     text: str
@@ -85,6 +86,7 @@ class Reply:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     model: str | None = None
+    degraded: str = ""
 
 
 class ProviderError(Exception):

@@ -35,12 +35,13 @@ OVERLOADED = ("rate_limited", "overloaded")
 class Sent:
     """What one call has sent so far, and which model answered (another than asked, where a candidate took over)."""
 
-    __slots__ = ("retries", "route", "usage")
+    __slots__ = ("degraded", "retries", "route", "usage")
 
     def __init__(self, route: Route) -> None:
         self.route = route
         self.usage: Usage | None = None
         self.retries = 0
+        self.degraded: str | None = None
 
     def add(self, usage: Usage) -> None:
         self.usage = usage if self.usage is None else self.usage + usage
@@ -154,6 +155,7 @@ class Sender:
         usage = usage_of(request, reply, route)
         reservation.settle(usage)
         sent.add(usage)
+        sent.degraded = reply.degraded or None
         if reply.input_tokens is not None and route.endpoint != PYTHON:
             tokens = reply.input_tokens + reply.cache_read_tokens + reply.cache_write_tokens
             self.ratios.learn(route.model, request.characters(), tokens)

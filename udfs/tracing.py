@@ -101,6 +101,7 @@ class Tracer:
                 error=error,
                 prompt=work.prompt,
                 reply=reply,
+                degraded=sent.degraded,
             )
         )
 
@@ -198,5 +199,6 @@ class Tracer:
                 error=error,
                 prompt=request.prompt,
                 reply=reply,
+                degraded=sent.degraded,
             )
         )

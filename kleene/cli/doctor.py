@@ -73,6 +73,8 @@ def models(inv: Invocation) -> list[Finding]:
             continue
         state = "ok" if probe.reached else "failed"
         said = f"answered in {probe.seconds:.1f} s" if probe.error is None else probe.error
+        if probe.degraded:
+            said += f" ({probe.degraded})"
         found.append(Finding(f"model {', '.join(names)}", state, f"{what}: {said}"))
     return found
 

@@ -11,9 +11,22 @@ if TYPE_CHECKING:
     from kleene.cli.invocation import Invocation
     from kleene.cli.rows import Table
     from kleene.models.provider import Handler
+    from kleene.udfs.protocols import Route
 
-COLUMNS = ("alias", "rank", "provider", "model", "endpoint", "input_usd_per_mtok", "output_usd_per_mtok", "price_as_of")
-TYPES = ("VARCHAR", "BIGINT", "VARCHAR", "VARCHAR", "VARCHAR", "DOUBLE", "DOUBLE", "VARCHAR")
+COLUMNS = (
+    "alias",
+    "rank",
+    "provider",
+    "model",
+    "endpoint",
+    "input_usd_per_mtok",
+    "output_usd_per_mtok",
+    "batch_input_usd_per_mtok",
+    "batch_output_usd_per_mtok",
+    "price_as_of",
+    "without",
+)
+TYPES = ("VARCHAR", "BIGINT", *("VARCHAR",) * 3, *("DOUBLE",) * 4, "VARCHAR", "VARCHAR")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +42,7 @@ def execute(inv: Invocation) -> int:
 
 def table_of(handler: Handler) -> Table:
     """One row a model of an alias, in the order in which they are tried. Prices are NULL where a model has none: ``price_as_of`` is then
-    ``free`` or ``unpriced``. Raises ``NoModel`` where nothing is configured."""
+    ``free`` or ``unpriced``. ``without`` is what calls to the model go without. Raises ``NoModel`` where nothing is configured."""
     import pyarrow
 
     from kleene.cli.handlers import routes_of
@@ -40,11 +53,22 @@ def table_of(handler: Handler) -> Table:
         for rank, route in enumerate(routes_of(handler, alias), 1):
             price = route.price
             as_of = (price.as_of or "given") if price else "free" if route.free else "unpriced"
-            rates = (price.input, price.output) if price else (None, None)
-            rows.append((alias, rank, route.provider, route.model, route.endpoint, *rates, as_of))
+            rates = (price.input, price.output, price.batch_input, price.batch_output) if price else (None,) * 4
+            rows.append(
+                (alias, rank, route.provider, route.model, route.endpoint, *rates, as_of, _without(handler, route))
+            )
     arrow = {"VARCHAR": pyarrow.string(), "BIGINT": pyarrow.int64(), "DOUBLE": pyarrow.float64()}
     columns = [pyarrow.array(values, arrow[t]) for values, t in zip(zip(*rows, strict=True), TYPES, strict=True)]
     return Table(COLUMNS, TYPES, pyarrow.table(columns, names=list(COLUMNS)))
+
+
+def _without(handler: Handler, route: Route) -> str | None:
+    """What a chat model's calls do without; None for a model that makes vectors, a function, and where it is not known."""
+    capabilities = getattr(handler, "capabilities", None)
+    if capabilities is None or route.alias == "embed" or route.endpoint == "python":
+        return None
+    lacks: tuple[str, ...] = capabilities(route).lacks
+    return ", ".join(lacks) or None
 
 
 COMMAND = Command(
@@ -52,7 +76,9 @@ COMMAND = Command(
     summary="show the model behind each alias and its price",
     usage="[OPTIONS]",
     description="""\
-Show which model answers for each alias, where it is reached and what a million tokens cost. Models come from --model,
+Show which model answers for each alias, where it is reached, what a million tokens cost (in the provider's batch API too,
+where that is known), and what its calls go without: json_schema (a forced tool or words ask for it instead), logprobs (a
+score is a number in the reply), effort, prompt_cache (marks; a cache of the server's own needs none). Models come from --model,
 from kleene.toml in the workspace, from ~/.config/kleene/config.toml, or from ANTHROPIC_API_KEY or OPENAI_API_KEY (with
 OPENAI_BASE_URL and OPENAI_MODEL) in the environment.""",
     examples="""\

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from kleene.models.failures import Origin
 from kleene.models.http import Endpoint, checked_key, checked_url
-from kleene.models.http_provider import HttpProvider, cost, count, reported, with_line
+from kleene.models.http_provider import LEFT_OUT, HttpProvider, cost, count, reported, with_line
 from kleene.models.provider import Capabilities, OnText
 from kleene.models.schemas import WireSchema, for_anthropic, for_openai
 from kleene.planner.errors import NoModel
@@ -63,7 +63,7 @@ class Anthropic(HttpProvider):
             streaming=True,
             tools=True,
             json_schema=self.degrade.structured == "schema",
-            prompt_cache=True,
+            prompt_cache=self.degrade.cache,
             reasoning_control=self._thinks and self.degrade.effort,
             context_window=self.context_window,
         )
@@ -81,8 +81,8 @@ class Anthropic(HttpProvider):
         body: dict[str, Any] = {"model": self.model, "max_tokens": options.max_tokens}
         if request.system:
             block: dict[str, Any] = {"type": "text", "text": request.system}
-            body["system"] = [{**block, "cache_control": _MARK} if options.cache_prefix else block]
-        body["messages"] = _messages(messages, options.cache_prefix)
+            body["system"] = [{**block, "cache_control": _MARK} if self._marks(request) else block]
+        body["messages"] = _messages(messages, self._marks(request))
         thinks = options.effort is not None and self._thinks and self.degrade.effort
         config: dict[str, Any] = {"effort": options.effort} if thinks else {}
         if wire is not None and self.degrade.structured == "schema":
@@ -98,6 +98,27 @@ class Anthropic(HttpProvider):
         elif options.temperature is not None and self.degrade.temperature:
             body["temperature"] = options.temperature
         return body
+
+    def lacks(self, request: Request) -> dict[str, str]:
+        found, options = super().lacks(request), request.options
+        native = self.degrade.structured == "schema"
+        if request.schema is not None and native and self._wire(request.schema) is None:
+            found["json_schema"] = "text"
+        if options.effort is not None and not self._thinks:
+            found["effort"] = LEFT_OUT
+        thinks = options.effort is not None and "effort" not in found
+        if thinks and found.get("json_schema") == "tool":
+            found["thinking"] = LEFT_OUT
+        elif thinks and options.temperature is not None:
+            found["temperature"] = LEFT_OUT
+        if options.seed is not None:
+            found["seed"] = LEFT_OUT  # the wire has none
+        if options.cache_prefix and not self.degrade.cache and (request.system or len(request.messages) > 1):
+            found["prompt_cache"] = LEFT_OUT
+        return found
+
+    def _marks(self, request: Request) -> bool:
+        return request.options.cache_prefix and self.degrade.cache
 
     def read(self, value: Any, request: Request) -> Reply:
         blocks = value["content"]

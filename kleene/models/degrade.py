@@ -14,10 +14,11 @@ _TOOLS = re.compile(r"tool", re.I)
 _SCHEMA = re.compile(
     r"response_format|json_schema|output_config|output_format|structured|text\.format|guided|grammar", re.I
 )
-_EFFORT = re.compile(r"reasoning|effort|thinking", re.I)
+_EFFORT = re.compile(r"reasoning|effort|thinking|output_config", re.I)
 _MAX_TOKENS = re.compile(r"max_completion_tokens|max_tokens", re.I)
 _TEMPERATURE = re.compile(r"temperature", re.I)
 _ITEM = re.compile(r"type of 'item'", re.I)
+_CACHE = re.compile(r"cache_control|ephemeral", re.I)
 _SEED = re.compile(r"\bseed\b", re.I)
 
 
@@ -29,6 +30,7 @@ class Degrade:
     effort: bool = True
     seed: bool = True
     temperature: bool = True
+    cache: bool = True
     swap_max_tokens: bool = False
     typed_items: bool = False
     _ignored: int = attrs.field(default=0, init=False)
@@ -47,6 +49,8 @@ class Degrade:
             self.temperature = False
         elif options.seed is not None and self.seed and _SEED.search(refusal):
             self.seed = False
+        elif options.cache_prefix and self.cache and _CACHE.search(refusal):
+            self.cache = False
         elif (
             not self.swap_max_tokens
             and _MAX_TOKENS.search(refusal)
@@ -87,6 +91,8 @@ class Degrade:
             found.append("no seed")
         if not self.temperature:
             found.append("no temperature")
+        if not self.cache:
+            found.append("no prompt cache")
         return tuple(found)
 
 

@@ -14,11 +14,14 @@ from kleene.models.failures import from_body, malformed
 from kleene.models.http import Endpoint, HttpReply, json_of, public_url
 from kleene.models.provider import EMBED_HINT, Capabilities, OnText
 from kleene.models.sse import SseEvent, SseParser
-from kleene.planner.specs import Price
+from kleene.planner.specs import AnswerType, Price
+from kleene.udfs.answers import schema_for
 from kleene.udfs.jsontext import clean
 from kleene.udfs.protocols import Message, ProviderError, Reply, Request
 
 W = TypeVar("W")
+LEFT_OUT = "left out"
+SCORE = schema_for(AnswerType("score", "DOUBLE"))
 
 
 class Fold(Protocol):
@@ -77,6 +80,22 @@ class HttpProvider(ABC):
     def body(self, request: Request) -> dict[str, Any]:
         """The request as this wire writes it."""
 
+    def lacks(self, request: Request) -> dict[str, str]:
+        """What this request asks for that goes another way or is left out: name → what is done. As of now, so it is read with the body."""
+        options, degrade = request.options, self.degrade
+        found = {}
+        if request.schema is not None and degrade.structured != "schema":
+            found["json_schema"] = degrade.structured
+        if is_score(request):
+            found["logprobs"] = "a number in the reply"
+        if options.effort is not None and not degrade.effort:
+            found["effort"] = LEFT_OUT
+        if options.temperature is not None and not degrade.temperature:
+            found["temperature"] = LEFT_OUT
+        if options.seed is not None and not degrade.seed:
+            found["seed"] = LEFT_OUT
+        return found
+
     @abstractmethod
     def read(self, value: Any, request: Request) -> Reply:
         """The reply out of this wire's JSON. Raises ``ProviderError`` (malformed) where it is none."""
@@ -90,13 +109,16 @@ class HttpProvider(ABC):
         if request.wants == "embedding":
             return await self.embed(request)
         body = {**self.body(request), **self.extra}
+        lacks = self.lacks(request)  # now: what is learned meanwhile is of later requests
         try:
             if on_text is None:
-                reply = await self.connection.request(self.path, body, request.options.timeout)
-                return self._whole(request, reply.headers, json_of(self.connection.origin, reply))
-            return await self._streamed(request, body, on_text)
+                answer = await self.connection.request(self.path, body, request.options.timeout)
+                reply = self._whole(request, answer.headers, json_of(self.connection.origin, answer))
+            else:
+                reply = await self._streamed(request, body, on_text)
         except ProviderError as error:
             raise self._learned(request, error) from None
+        return reply if not lacks else attrs.evolve(reply, degraded=said(lacks))
 
     async def embed(self, request: Request) -> Reply:
         """One text's vector. Raises ``ProviderError`` where the wire has none."""
@@ -203,6 +225,20 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def said(lacks: Mapping[str, str]) -> str:
+    """What a request went without, in one line.
+
+    >>> said({"json_schema": "tool", "seed": "left out"})
+    'json_schema: tool; seed: left out'
+    """
+    return "; ".join(f"{name}: {instead}" for name, instead in lacks.items())
+
+
+def is_score(request: Request) -> bool:
+    """Whether a score is asked for, which is best read from the next token's log-probabilities."""
+    return request.schema is not None and request.schema == SCORE
 
 
 def no_embeddings(name: str, model: str) -> ProviderError:

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import attrs
 import trio
 
+from kleene.models.http_provider import is_score
 from kleene.models.openai import OpenAI
 from kleene.models.provider import Capabilities, OnText
 from kleene.planner.errors import ConfigError
-from kleene.planner.specs import AnswerType, Price
-from kleene.udfs.answers import schema_for
+from kleene.planner.specs import Price
 from kleene.udfs.protocols import Message, Reply, Request
 
 INSTALL = "pip install 'kleene[local]'"
@@ -124,8 +124,11 @@ class _LocalChat(OpenAI):
 
     name: ClassVar[str] = "local"
 
+    def lacks(self, request: Request) -> dict[str, str]:
+        return {name: instead for name, instead in super().lacks(request).items() if name != "logprobs"}
+
     def body(self, request: Request) -> dict[str, Any]:
-        if not _is_score(request):
+        if not is_score(request):
             return super().body(request)
         *before, last = request.messages
         asked = attrs.evolve(
@@ -134,7 +137,7 @@ class _LocalChat(OpenAI):
         return {**super().body(asked), "max_tokens": 1, "logprobs": True, "top_logprobs": 40, "temperature": 0}
 
     def read(self, value: Any, request: Request) -> Reply:
-        if not _is_score(request):
+        if not is_score(request):
             return super().read(value, request)
         reply = super().read(value, attrs.evolve(request, schema=None))
         choices = value["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
@@ -167,7 +170,3 @@ def default_model() -> Path:
     if not files:
         raise ConfigError("no model file is installed for the local model", hint=INSTALL_MODEL)
     return files[0]
-
-
-def _is_score(request: Request) -> bool:
-    return request.schema is not None and request.schema == schema_for(AnswerType("score", "DOUBLE"))

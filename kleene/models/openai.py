@@ -53,7 +53,6 @@ class OpenAI(OpenAIEndpoint):
             tools=True,
             json_schema=self.degrade.structured == "schema",
             reasoning_control=self.degrade.effort,
-            logprobs=True,
             embeddings=True,
             context_window=self.context_window,
         )

@@ -26,6 +26,7 @@ class Probe:
     seconds: float
     error: str | None = None
     hint: str | None = None
+    degraded: str = ""
 
 
 def probe(provider: Provider) -> Probe:
@@ -66,8 +67,8 @@ async def _probed(
     started = time.monotonic()
     try:
         with trio.fail_after(TIMEOUT_S):
-            await _learning(once, request)
-        return Probe(True, time.monotonic() - started)
+            reply = await _learning(once, request)
+        return Probe(True, time.monotonic() - started, degraded=reply.degraded)
     except ProviderError as error:
         return Probe(error.kind in REACHED, time.monotonic() - started, error.message, error.hint)
     except KleeneError as error:

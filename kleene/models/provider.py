@@ -17,7 +17,8 @@ EMBED_HINT = 'name one that makes vectors: [aliases.embed] candidates = ["openai
 
 @attrs.frozen
 class Capabilities:
-    """What a model has. ``context_window`` is in tokens, None: not known. ``batch``: the most items worth asking for in one request."""
+    """What a model has, as it is asked here. ``logprobs``: scores are read from log-probabilities. ``context_window`` is in tokens, None: not
+    known. ``batch``: the most items worth asking for in one request."""
 
     streaming: bool = False
     tools: bool = False
@@ -29,6 +30,21 @@ class Capabilities:
     embeddings: bool = False
     context_window: int | None = None
     batch: int = 20
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """What calls go without, by the names that ``trace_calls.degraded`` has for it.
+
+        >>> Capabilities(json_schema=True, prompt_cache=True).lacks
+        ('logprobs', 'effort')
+        """
+        has = {
+            "json_schema": self.json_schema,
+            "logprobs": self.logprobs,
+            "effort": self.reasoning_control,
+            "prompt_cache": self.prompt_cache,
+        }
+        return tuple(name for name, there in has.items() if not there)
 
 
 class Provider(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from kleene.models.http_provider import cost, count, reported
+from kleene.models.http_provider import LEFT_OUT, cost, count, reported
 from kleene.models.openai import OpenAIEndpoint, structured_messages
 from kleene.models.provider import Capabilities, OnText
 from kleene.models.schemas import WireSchema, for_openai
@@ -48,6 +48,10 @@ class Responses(OpenAIEndpoint):
         if options.temperature is not None and self.degrade.temperature:
             body["temperature"] = options.temperature
         return body
+
+    def lacks(self, request: Request) -> dict[str, str]:
+        found = super().lacks(request)
+        return found if request.options.seed is None else {**found, "seed": LEFT_OUT}  # the wire has none
 
     def read(self, value: Any, request: Request) -> Reply:
         said: list[str] = []

@@ -56,7 +56,7 @@ TRACE = (
         """call VARCHAR, session VARCHAR, statement VARCHAR, site VARCHAR, alias VARCHAR, model VARCHAR, provider VARCHAR, digest VARCHAR,
         batch_size BIGINT, attempts BIGINT, started_at TIMESTAMP, finished_at TIMESTAMP, input_tokens BIGINT, output_tokens BIGINT,
         cache_read_tokens BIGINT, cache_write_tokens BIGINT, dollars DOUBLE, memo_hit BOOLEAN, coalesced BOOLEAN, kind VARCHAR,
-        error VARCHAR, prompt VARCHAR, reply VARCHAR""",
+        error VARCHAR, prompt VARCHAR, reply VARCHAR, degraded VARCHAR""",
         "call",
     ),
     table(
@@ -133,5 +133,9 @@ class Migration:
     statements: tuple[str, ...]
 
 
-MIGRATIONS = (Migration(1, (MEMO_SCHEMA, *(t.ddl() for t in TRACE + STATE))),)
-"""In order, without gaps. A later version appends; what is here for a released version never changes."""
+MIGRATIONS = (
+    Migration(1, (MEMO_SCHEMA, *(t.ddl() for t in TRACE + STATE))),
+    Migration(2, ("ALTER TABLE trace_calls ADD COLUMN IF NOT EXISTS degraded VARCHAR",)),
+)
+"""In order, without gaps. A later version appends. The first makes the tables as they are now, so that each step after it must do nothing where
+its change is there already."""

@@ -25,6 +25,9 @@ def test_every_candidate_is_listed_in_order_with_its_price(monkeypatch: pytest.M
         (2, "openai", "in-house"),
     ]
     assert worker[0]["input_usd_per_mtok"] > 0
+    assert worker[0]["batch_input_usd_per_mtok"] == worker[0]["input_usd_per_mtok"] / 2
+    assert worker[0]["batch_output_usd_per_mtok"] == worker[0]["output_usd_per_mtok"] / 2
+    assert [r["without"] for r in worker] == ["logprobs", "logprobs, prompt_cache"]
     assert (worker[1]["input_usd_per_mtok"], worker[1]["price_as_of"]) == (None, "unpriced")
     assert "0123456789" not in done.out + done.err
 
@@ -33,7 +36,7 @@ def test_a_function_is_free(tmp_path: Path) -> None:
     script = tmp_path / "m.py"
     script.write_text("def answer(request):\n    return ''\n", encoding="utf-8")
     rows = [json.loads(line) for line in invoke("models", "--model-script", f"{script}:answer").out.splitlines()]
-    assert {(row["model"], row["price_as_of"]) for row in rows} == {("answer", "free")}
+    assert {(row["model"], row["price_as_of"], row["without"]) for row in rows} == {("answer", "free", None)}
 
 
 def test_a_model_that_cannot_be_read_is_a_usage_error() -> None:

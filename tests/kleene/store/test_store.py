@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import attrs
 import duckdb
 import pyarrow as pa
 import pytest
@@ -17,8 +18,11 @@ from kleene.planner.errors import ConfigError, StoreLocked
 from kleene.store import Store
 from kleene.store.opening import explain
 from kleene.store.schema import MIGRATIONS, STATE, TRACE, Migration
-from kleene.udfs.memo import MemoEntry
+from kleene.udfs.memo import MEMO_SCHEMA, MemoEntry
 from tests.kleene.store.processes import Other, holding
+
+LAST = MIGRATIONS[-1].version
+NEXT = LAST + 1
 
 
 def mode(path: Path) -> int:
@@ -288,33 +292,45 @@ def test_an_older_store_is_copied_and_brought_forward(path: Path) -> None:
         assert store.notes == ()
     later = (
         *MIGRATIONS,
-        Migration(2, ("ALTER TABLE trace_runs ADD COLUMN mood VARCHAR", "CREATE TABLE added (a INT)")),
+        Migration(NEXT, ("ALTER TABLE trace_runs ADD COLUMN mood VARCHAR", "CREATE TABLE added (a INT)")),
     )
     with Store.open(path, migrations=later) as store, store.cursor() as cursor:
-        assert store.notes == ("the store was brought from version 1 to 2; run.duckdb.v1 is a copy of the old one",)
+        assert store.notes == (
+            f"the store was brought from version {LAST} to {NEXT}; run.duckdb.v{LAST} is a copy of the old one",
+        )
         assert cursor.execute("SELECT mood FROM trace_runs").fetchall() == []
         assert 0 in store.memo().lookup("r", "s", ["p"])
-    with duckdb.connect(str(path.with_name("run.duckdb.v1"))) as copy:
+    with duckdb.connect(str(path.with_name(f"run.duckdb.v{LAST}"))) as copy:
         assert copy.execute("SELECT count(*) FROM memo").fetchall() == [(1,)]
-    assert mode(path.with_name("run.duckdb.v1")) == 0o600
+    assert mode(path.with_name(f"run.duckdb.v{LAST}")) == 0o600
+
+
+def test_a_store_of_version_1_gets_the_column_of_degraded_calls(path: Path) -> None:
+    trace_calls = next(t for t in TRACE if t.name == "trace_calls")
+    then = attrs.evolve(trace_calls, columns=tuple(c for c in trace_calls.columns if c[0] != "degraded"))
+    first = [t for t in TRACE + STATE if t is not trace_calls]
+    Store.open(path, migrations=(Migration(1, (MEMO_SCHEMA, *(t.ddl() for t in (*first, then)))),)).close()
+    with Store.open(path) as store, store.cursor() as cursor:
+        assert store.notes[0].startswith("the store was brought from version 1 to ")
+        assert cursor.execute("SELECT degraded FROM trace_calls").fetchall() == []
 
 
 def test_a_migration_that_fails_leaves_the_old_store(path: Path) -> None:
     Store.open(path).close()
-    broken = (*MIGRATIONS, Migration(2, ("CREATE TABLE added (a INT)", "SELECT no_such_column FROM memo")))
+    broken = (*MIGRATIONS, Migration(NEXT, ("CREATE TABLE added (a INT)", "SELECT no_such_column FROM memo")))
     with pytest.raises(ConfigError, match="cannot be opened"):
         Store.open(path, migrations=broken)
     with Store.open(path) as store, store.cursor() as cursor:
-        assert cursor.execute("SELECT max(version) FROM kleene_schema").fetchall() == [(1,)]
+        assert cursor.execute("SELECT max(version) FROM kleene_schema").fetchall() == [(LAST,)]
         assert cursor.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'added'").fetchall() == [(0,)]
 
 
 def test_a_store_of_a_newer_version_is_refused(path: Path) -> None:
-    later = (*MIGRATIONS, Migration(2, ()))
+    later = (*MIGRATIONS, Migration(NEXT, ()))
     Store.open(path, migrations=later).close()
     with pytest.raises(ConfigError) as caught:
         Store.open(path)
-    assert str(caught.value) == f"the store {path} has version 2, this kleene knows 1"
+    assert str(caught.value) == f"the store {path} has version {NEXT}, this kleene knows {LAST}"
     assert caught.value.hint == "upgrade kleene, or use another store with --store PATH"
 
 
