@@ -28,7 +28,14 @@ ENGINE = (
     "kleene.runs",
 )
 CALLS = tuple(f"kleene.udfs.{n}" for n in ("runtime", "dispatch", "gate", "sending", "delivery", "recall", "children"))
-READERS = ("kleene.store", "kleene.session.context", "kleene.documents", "kleene.cli.rows", "kleene.cli.reading")
+READERS = (
+    "kleene.store",
+    "kleene.tools.index",
+    "kleene.session.context",
+    "kleene.documents",
+    "kleene.cli.rows",
+    "kleene.cli.reading",
+)
 
 DISPATCH = tuple(f"kleene.udfs.{part}" for part in ("dispatch", "children", "delivery", "gate", "recall", "sending"))
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from kleene.planner.errors import Cancelled, ToolError
 from kleene.planner.specs import Param, Volatility
 from kleene.tools.jail import Jail
+
+if TYPE_CHECKING:
+    from kleene.tools.index import SearchIndex
 
 __all__ = ["Limits", "Param", "Row", "Run", "Tool", "ToolError", "Volatility", "Work"]
 
@@ -33,7 +36,8 @@ class Work:
     """What a tool may use while it runs, in a worker thread.
 
     ``cancelled`` is polled at least every 50 ms by a tool that takes long; ``check`` does that, and looks at ``deadline`` (``time.monotonic``)
-    too. ``env`` holds the environment variables that ``env`` may show, ``skills`` the texts of the skills by name. ``statement`` names the statement that asks: what was
+    too. ``env`` holds the environment variables that ``env`` may show, ``skills`` the texts of the skills by name. ``index`` is the
+    workspace's search index; without one each search makes its own and forgets it. ``statement`` names the statement that asks: what was
     refreshed for it once is not looked at again (empty: always look).
     """
 
@@ -43,6 +47,7 @@ class Work:
     env: Mapping[str, str] = attrs.field(factory=dict)
     skills: Mapping[str, str] = attrs.field(factory=dict)
     git: str = "git"
+    index: SearchIndex | None = None
     statement: str = ""
     deadline: float = float("inf")
 

@@ -1,0 +1,12 @@
+"""Documents as text, pages and tables: PDF, DOCX, XLSX, PPTX, EML, HTML, CSV, Markdown and plain text.
+
+The libraries that read them are the extra ``kleene[documents]``, imported when a document of their kind is first read.
+"""
+
+from __future__ import annotations
+
+from kleene.tools.documents.base import Page, Source, Table
+from kleene.tools.documents.kinds import Kind, kind_of
+from kleene.tools.documents.read import pages, tables, text
+
+__all__ = ["Kind", "Page", "Source", "Table", "kind_of", "pages", "tables", "text"]

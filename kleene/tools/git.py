@@ -1,0 +1,135 @@
+"""The tools that read the workspace's history: git_log, git_diff, git_blame."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kleene.planner.errors import ToolError
+from kleene.planner.specs import Param, Volatility
+from kleene.tools.base import Row, Tool, Work
+from kleene.tools.gitrun import Repository
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+LOGGED = 100
+
+
+def _log(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+    count = LOGGED if arguments[0] is None else arguments[0]
+    if count < 0:
+        raise ToolError(f"git_log takes a number of commits, not {count}", kind="invalid arguments")
+    repository = Repository.of(work)
+    if not _has_commits(repository, work):
+        return
+    output = repository.output(
+        *(work, "log", "-z", f"--max-count={count}", "--no-color", "--no-show-signature", "--no-mailmap"),
+        *("--format=%H%n%an <%ae>%n%at%n%B", "HEAD", "--", "."),
+    )
+    for record in _split(output, b"\0"):
+        sha, author, moment, message = record.split("\n", 3)
+        yield sha, author, _moment(moment), message.strip()
+
+
+def _has_commits(repository: Repository, work: Work) -> bool:
+    try:
+        return bool(list(repository.output(work, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")))
+    except ToolError as error:
+        if error.kind == "invalid arguments":
+            return False
+        raise
+
+
+def _moment(seconds: str) -> dt.datetime:
+    """In UTC, without a zone."""
+    return dt.datetime(1970, 1, 1) + dt.timedelta(seconds=int(seconds))
+
+
+def _diff(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+    (ref,) = arguments
+    repository = Repository.of(work)
+    if ref is None:
+        ref = "HEAD" if _has_commits(repository, work) else EMPTY_TREE
+    elif ref.startswith("-") or not ref.strip() or re.search(r"[\0-\x20\x7f]", ref):
+        raise ToolError(
+            f"{ref!r} is no git revision", kind="invalid arguments", hint="a commit, a branch, HEAD~2 or main..HEAD"
+        )
+    output = repository.output(
+        *(work, "diff", "-z", "--raw", "--patch", "--no-color", "--no-ext-diff", "--no-textconv", "--relative", "-M"),
+        *("--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=dirty", "--end-of-options", ref, "--", "."),
+    )
+    raw, _, patch = b"".join(output).partition(b"\0\0")
+    paths = list(_changed(raw.decode("utf-8", "replace")))
+    patches = re.split(r"^(?=diff --git )", patch.decode("utf-8", "replace"), flags=re.MULTILINE)
+    patches = [text for text in patches if text]
+    if len(paths) != len(patches):
+        raise ToolError("git printed a diff that cannot be read", kind="other")
+    yield from zip(paths, patches, strict=True)
+
+
+def _changed(raw: str) -> Iterator[str]:
+    """The paths of ``--raw -z``, of a renamed file the new one."""
+    fields = iter(raw.split("\0"))
+    for field in fields:
+        if not field:
+            continue
+        path = next(fields)
+        yield next(fields) if field.rpartition(" ")[2][:1] in "RC" else path
+
+
+def _blame(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+    (path,) = arguments
+    with work.workspace.open(path) as file:
+        repository = Repository.of(work)
+        command = ("blame", "--no-progress", "--line-porcelain", "--contents=-", "--", file.path)
+        sha = author = ""
+        number = 0
+        for line in _split(repository.output(work, *command, stdin=file.stream()), b"\n"):
+            if line.startswith("\t"):
+                yield number, sha, author, line[1:].removesuffix("\r")
+            elif line.startswith("author "):
+                author = line.removeprefix("author ")
+            elif (header := re.match(r"([0-9a-f]{40,64}) \d+ (\d+)", line)) is not None:
+                sha, number = header[1], int(header[2])
+
+
+def _split(pieces: Iterable[bytes], separator: bytes) -> Iterator[str]:
+    held = b""
+    for piece in pieces:
+        *whole, held = (held + piece).split(separator)
+        for record in whole:
+            yield record.decode("utf-8", "replace")
+    if held:
+        yield held.decode("utf-8", "replace")
+
+
+SHA, AUTHOR = Param("sha", "VARCHAR"), Param("author", "VARCHAR")
+
+GIT_LOG = Tool(
+    name="git_log",
+    params=(Param("n", "BIGINT"),),
+    required=0,
+    columns=(SHA, AUTHOR, Param("date", "TIMESTAMP"), Param("message", "VARCHAR")),
+    run=_log,
+    volatility=Volatility.STABLE,
+    description=f"the last n commits ({LOGGED} by default) that touch the workspace, the newest first",
+)
+GIT_DIFF = Tool(
+    name="git_diff",
+    params=(Param("ref", "VARCHAR"),),
+    required=0,
+    columns=(Param("path", "VARCHAR"), Param("diff", "VARCHAR")),
+    run=_diff,
+    volatility=Volatility.STABLE,
+    description="what differs between a revision (HEAD by default) and the working tree, or between two (main..HEAD), a row a file",
+)
+GIT_BLAME = Tool(
+    name="git_blame",
+    params=(Param("path", "VARCHAR"),),
+    required=1,
+    columns=(Param("lineno", "BIGINT"), SHA, AUTHOR, Param("text", "VARCHAR")),
+    run=_blame,
+    volatility=Volatility.STABLE,
+    description="who wrote each line of a file, and in which commit",
+)
