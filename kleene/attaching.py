@@ -15,6 +15,7 @@ from kleene.models import build_handler
 from kleene.planner.errors import ConfigError
 from kleene.planner.specs import BudgetLimits
 from kleene.services import Services
+from kleene.tools.settings import ToolSettings, ignored_tables
 from kleene.tools.setup import toolbox_for
 from kleene.tools.toolbox import Approve
 from kleene.udfs.events import Event
@@ -37,6 +38,7 @@ def attach(
     tools: Sequence[Any] = (),
     on_event: Callable[[Event], None] | None = None,
     approve: Approve | None = None,
+    allow_hosts: Sequence[str] = (),
     record: str | Path | None = None,
     replay: str | Path | None = None,
     replay_strict: bool = False,
@@ -73,7 +75,9 @@ def attach(
         raise
     try:
         ledger = Ledger(budget or BudgetLimits())
-        box = toolbox_for(workspace, config, tools, services.events.emit, approve)
+        granted = ToolSettings.of(config).with_hosts(allow_hosts)
+        services.notes.extend(ignored_tables(config))
+        box = toolbox_for(workspace, granted, tools, services.events.emit, approve, keep=str(store) != ":memory:")
         engine = Engine(con, services, ledger=ledger, trust=trust, workspace=workspace, owns_services=True, tools=box)
         engine.state.catalog = engine.state.catalog.with_tools(box.functions())
         engine.state.settings = engine.state.settings.set("concurrency", concurrency)

@@ -619,6 +619,8 @@ class Executor:
             macros.drop(self.con, self._macros, self.state.catalog, self._registration.suffix)
             self._registration.close()
             if self._owns_services:
+                if self.tools is not None:
+                    self.tools.close()
                 self.services.close()
             if self.owns_connection:
                 with suppress(duckdb.Error):

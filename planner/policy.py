@@ -231,11 +231,7 @@ class _Check:
         self._plain(target, "created")
         if target.name.lower().startswith(RESERVED_PREFIX):
             self._refuse(f"names that begin with {RESERVED_PREFIX} are Kleene's", "Choose another name.", target)
-        if (
-            node.args.get("replace")
-            and self.tables(target.name.lower())
-            and not self.writable(target.name.lower())
-        ):
+        if node.args.get("replace") and self.tables(target.name.lower()) and not self.writable(target.name.lower()):
             self._refuse(f"{target.name} cannot be replaced", "Choose another name.", target)
 
     def _drop(self, node: exp.Drop) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kleene.config import Config
 from kleene.planner.errors import ConfigError
+from kleene.tools import READ_TOOLS
 from kleene.tools.base import Limits, Tool, Work
 from kleene.tools.functions import tool
+from kleene.tools.index import SearchIndex
 from kleene.tools.jail import Jail
+from kleene.tools.settings import ToolSettings
 from kleene.tools.toolbox import Approve, Toolbox
 from kleene.udfs.events import Event
 
@@ -18,25 +21,53 @@ RESULT_BYTES = 64 << 20
 """Of one use's rows: DuckDB holds them as JSON beside its table of them."""
 
 
+class Workplace:
+    """What the tools of one engine share: its workspace, made ready at the first use, and the index for search."""
+
+    def __init__(self, workspace: str | Path, settings: ToolSettings, *, keep: bool):
+        self._workspace = workspace
+        self._settings = settings
+        self._limits = Limits(result_bytes=RESULT_BYTES)
+        self._index = SearchIndex(os.path.realpath(workspace) if keep else None)
+        self._env = {name: os.environ[name] for name in settings.env if name in os.environ}
+
+    def close(self) -> None:
+        self._index.close()
+
+    def work(self, cancelled: Callable[[], bool], statement: str) -> Work:
+        """For one use. Raises ``ConfigError`` where the workspace is no folder."""
+        return Work(
+            workspace=Jail.of(self._workspace, self._settings.writable),
+            limits=self._limits,
+            cancelled=cancelled,
+            env=self._env,
+            index=self._index,
+            statement=statement,
+        )
+
+
 def toolbox_for(
     workspace: str | Path,
-    config: Config,
+    settings: ToolSettings,
     own: Sequence[Any],
     emit: Callable[[Event], None],
     approve: Approve | None = None,
+    *,
+    keep: bool = True,
 ) -> Toolbox:
-    """The standard tools, and ``own``: Python functions or what ``kleene.tool`` made of them. Raises ``ConfigError`` for two of one name."""
-    tools: dict[str, Tool] = {}
+    """The standard tools, and ``own``: Python functions or what ``kleene.tool`` made of them, which may take a standard tool's place.
+
+    ``keep``: the index for search stays in the workspace. Raises ``ConfigError`` for two of one name.
+    """
+    tools = {t.name: t for t in READ_TOOLS}
+    named: set[str] = set()
     for given in own:
         made = given if isinstance(given, Tool) else tool(given)
-        if made.name.lower() in tools:
+        if made.name.lower() in named:
             raise ConfigError(
                 f"there are two tools {made.name}", hint="kleene.tool(function, name='...') gives one another name"
             )
+        named.add(made.name.lower())
         tools[made.name.lower()] = made
-    limits = Limits(result_bytes=RESULT_BYTES)
-
-    def work(cancelled: Callable[[], bool]) -> Work:
-        return Work(workspace=Jail.of(workspace), limits=limits, cancelled=cancelled)
-
-    return Toolbox(tools.values(), work, emit, approve)
+    place = Workplace(workspace, settings, keep=keep)
+    return Toolbox(tools.values(), place.work, emit, approve, on_close=place.close)

@@ -21,7 +21,7 @@ from kleene.udfs.events import Event, ToolUsed
 
 ARGUMENT_CHARACTERS = 2_000  # of the arguments in the trace
 
-MakeWork = Callable[[Callable[[], bool]], Work]
+MakeWork = Callable[[Callable[[], bool], str], Work]
 
 
 @attrs.frozen
@@ -44,7 +44,7 @@ Approve = Callable[[Effect], bool]
 
 
 class Toolbox:
-    """``make_work`` gives a tool what it may use while it runs; ``approve`` is asked before each effect (None: all are approved)."""
+    """``make_work`` gives a tool what it may use while it runs for a statement; ``approve`` is asked before each effect (None: all are approved)."""
 
     def __init__(
         self,
@@ -52,11 +52,13 @@ class Toolbox:
         make_work: MakeWork,
         emit: Callable[[Event], None],
         approve: Approve | None = None,
+        on_close: Callable[[], None] = lambda: None,
     ):
         self._tools = {t.name.lower(): t for t in tools}
         self._make_work = make_work
         self._emit = emit
         self.approve = approve
+        self.close = on_close
 
     def functions(self) -> tuple[FunctionSpec, ...]:
         """The tools as the catalog has them."""
@@ -105,7 +107,7 @@ class Toolbox:
         call = shown(tool, given)
         try:
             try:
-                rows = list(ask(tool, self._make_work(cancelled), _positional(tool, given)))
+                rows = list(ask(tool, self._make_work(cancelled, statement), _positional(tool, given)))
                 text = rows_json(tool.columns, rows)
             except ToolError as problem:
                 error = problem.message
