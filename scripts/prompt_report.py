@@ -12,13 +12,17 @@ from pathlib import Path
 
 from kleene.planner.catalog import Catalog
 from kleene.planner.specs import BudgetLimits, FunctionSpec
+from kleene.planner.tools import tool_function
+from kleene.runs.world import tool_view
 from kleene.session.prefix import Standing, prefix_parts, system_prefix
 from kleene.session.text import tokens
 from kleene.session.world import AgentView, CatalogView, ColumnView, FunctionView, TableView
+from kleene.tools import READ_TOOLS
+from kleene.tools.setup import FILE_TOOLS
 
 
 def standard_view() -> CatalogView:
-    """What a root session with a context and nothing else has."""
+    """What a root session with a context and a workspace with files has."""
     catalog = Catalog()
 
     def views(body: str) -> tuple[FunctionView, ...]:
@@ -31,6 +35,11 @@ def standard_view() -> CatalogView:
         tables=(TableView("ctx", (ColumnView("ordinal", "BIGINT"), ColumnView("text", "VARCHAR")), 1_000),),
         model_calls=views("builtin"),
         sessions=views("session"),
+        read_tools=tuple(
+            tool_view(tool_function(t.name, t.params, t.required, t.columns, t.volatility, t.description))
+            for t in READ_TOOLS
+            if t.name in FILE_TOOLS
+        ),
         agents=tuple(AgentView(a.name, a.description) for a in catalog.agents.values()),
     )
 

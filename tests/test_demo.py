@@ -22,6 +22,7 @@ def replay(folder: Path) -> tuple[list[dict[str, object]], list[dict[str, object
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    (folder / "empty").mkdir()  # as it was recorded: a session of an empty workspace is told of no file tools
     recording = str(TASK / "recording.jsonl")
     answer = kleene(
         "run",
@@ -31,6 +32,8 @@ def replay(folder: Path) -> tuple[list[dict[str, object]], list[dict[str, object
         "--replay",
         recording,
         "--replay-strict",
+        "--workspace",
+        str(folder / "empty"),
         "--format",
         "jsonl",
     )

@@ -258,11 +258,17 @@ class SessionWorld:
             tables=tuple(self._tables()),
             model_calls=tuple(_function(f) for f in builtin),
             sessions=tuple(_function(f) for f in sessions),
-            read_tools=tuple(_function(f) for f in catalog.tools() if not has_effects(f)),
-            effect_tools=tuple(_function(f) for f in catalog.tools() if has_effects(f)),
+            read_tools=tuple(tool_view(f) for f in self._useful_tools() if not has_effects(f)),
+            effect_tools=tuple(tool_view(f) for f in self._useful_tools() if has_effects(f)),
             declared=tuple(_function(f) for f in catalog.declared()),
             agents=() if leaf else tuple(_agent(a.name, a.description or a.prompt) for a in catalog.agents.values()),
         )
+
+    def _useful_tools(self) -> Iterator[FunctionSpec]:
+        """The tools that a model is told of: those that have something to work on here."""
+        box = self._engine.tools
+        idle = frozenset() if box is None else box.idle()
+        return (t for t in self._engine.state.catalog.tools() if t.name.lower() not in idle)
 
     def _tables(self) -> Iterator[TableView]:
         found = self._connection.rows(
@@ -290,6 +296,22 @@ def capped_by(limits: BudgetLimits, lowered: BudgetLimits) -> BudgetLimits:
 
 def _function(spec: FunctionSpec) -> FunctionView:
     return FunctionView(spec.signature(), spec.description)
+
+
+def tool_view(spec: FunctionSpec) -> FunctionView:
+    """A tool in few tokens: its columns' types are seen where it is used, and SHOW FUNCTIONS has them.
+
+    >>> from kleene.tools import READ_TOOLS
+    >>> from kleene.planner.tools import tool_function
+    >>> lines = next(t for t in READ_TOOLS if t.name == "lines")
+    >>> tool_view(tool_function(lines.name, lines.params, lines.required, lines.columns, lines.volatility)).signature
+    'lines(path [, from, to]) -> lineno, text'
+    """
+    needed = ", ".join(p.name for p in spec.params[: spec.required])
+    more = ", ".join(p.name for p in spec.params[spec.required or 0 :])
+    given = f"{needed} [, {more}]" if needed and more else f"[{more}]" if more else needed
+    columns = ", ".join(c.name for c in spec.table or ())
+    return FunctionView(f"{spec.name}({given}) -> {columns}", spec.description)
 
 
 def _agent(name: str, text: str) -> AgentView:

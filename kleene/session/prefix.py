@@ -32,7 +32,7 @@ beginning and its end. Text with line ends is shown as E'...'."""
 _LANGUAGE = """\
 # Language
 All of DuckDB's SELECT (CTEs, windows, QUALIFY, lists, structs, lambdas, regexp_matches, regexp_extract_all, string_agg, dates), CREATE \
-[OR REPLACE] TABLE t AS, CREATE VIEW, INSERT, UPDATE, DELETE, DROP. Your tables last for the session. Files, other databases and DuckDB \
+[OR REPLACE] TABLE t AS, CREATE VIEW, INSERT, UPDATE, DELETE, DROP. Your tables last for the session. {files}, other databases and DuckDB \
 settings are out of reach.
 - A call is an expression: SELECT id, llm('Summarise in ten words: ' || text) FROM mails WHERE length(text) > 500. It works in every clause. \
 Plain conditions of the statement are applied first, calls run in parallel, and each distinct prompt is paid once ever: running it again is free.
@@ -58,7 +58,11 @@ _CHOICES = (
     "- FINAL(expression) or FINAL FROM (query) ends the session with these rows as the answer: exactly what the task asks for and no more. Only the rows are kept."
 )
 
-_READ_TOOLS = "- A read tool is a table function: SELECT * FROM {name}(...)."
+_READ_TOOLS = "- A read tool is a table function, free, used once a distinct argument: {example}."
+_EXAMPLES = (
+    ("read", "FROM files('**/*.md') f, LATERAL read(f.path) r, columns f.path, r.text"),
+    ("", "SELECT * FROM {name}(...)"),
+)
 _EFFECT_TOOLS = "- A tool with effects runs once a row, only as a statement of its own: CALL {name}(...) [FROM query]."
 
 _STRATEGY = """\
@@ -120,10 +124,13 @@ def prefix_parts(
 
 def _language(catalog: CatalogView) -> str:
     calls = {_bare(f) for f in (*catalog.model_calls, *catalog.sessions)}
+    tools = [_bare(f) for f in catalog.read_tools]
     told = (("expand", _EXPAND), ("llm_agg", _AGG), ("rlm", _CHILDREN))
-    lines = [_LANGUAGE, *(line for name, line in told if name in calls)]
+    files = "DuckDB's own file functions" if "read" in tools else "Files"
+    lines = [_LANGUAGE.replace("{files}", files), *(line for name, line in told if name in calls)]
     if catalog.read_tools:
-        lines.append(_READ_TOOLS.format(name=_bare(catalog.read_tools[0])))
+        example = next(text for name, text in _EXAMPLES if not name or name in tools)
+        lines.append(_READ_TOOLS.format(example=example.format(name=tools[0])))
     if catalog.effect_tools:
         lines.append(_EFFECT_TOOLS.format(name=_bare(catalog.effect_tools[0])))
     lines.append(_CHOICES)

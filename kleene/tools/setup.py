@@ -21,6 +21,10 @@ RESULT_BYTES = 64 << 20
 """Of one use's rows: DuckDB holds them as JSON beside its table of them."""
 
 
+GIT = frozenset({"git_log", "git_diff", "git_blame"})
+FILE_TOOLS = frozenset({"files", "lines", "read", "read_pages", "read_table", "grep", "search", "chunks"})
+
+
 class Workplace:
     """What the tools of one engine share: its workspace, made ready at the first use, and the index for search."""
 
@@ -33,6 +37,20 @@ class Workplace:
 
     def close(self) -> None:
         self._index.close()
+
+    def idle(self) -> frozenset[str]:
+        """The tools that have nothing to work on: those of files in an empty workspace, of git outside a repository, env and skill without any."""
+        root = Path(self._workspace).resolve()
+        found = set() if self._env else {"env"}
+        found |= {"skill"}
+        if not any((folder / ".git").exists() for folder in (root, *root.parents)):
+            found |= GIT
+        try:
+            with os.scandir(root) as entries:
+                is_empty = all(entry.name.startswith(".") for entry in entries)
+        except OSError:
+            is_empty = True
+        return frozenset(found | FILE_TOOLS if is_empty else found)
 
     def work(self, cancelled: Callable[[], bool], statement: str) -> Work:
         """For one use. Raises ``ConfigError`` where the workspace is no folder."""
@@ -70,4 +88,4 @@ def toolbox_for(
         named.add(made.name.lower())
         tools[made.name.lower()] = made
     place = Workplace(workspace, settings, keep=keep)
-    return Toolbox(tools.values(), place.work, emit, approve, on_close=place.close)
+    return Toolbox(tools.values(), place.work, emit, approve, on_close=place.close, idle=place.idle)

@@ -44,7 +44,8 @@ Approve = Callable[[Effect], bool]
 
 
 class Toolbox:
-    """``make_work`` gives a tool what it may use while it runs for a statement; ``approve`` is asked before each effect (None: all are approved)."""
+    """``make_work`` gives a tool what it may use while it runs for a statement; ``approve`` is asked before each effect (None: all are approved).
+    ``idle`` names the tools that have nothing to work on here: they can be used, and a model is not told of them."""
 
     def __init__(
         self,
@@ -53,12 +54,14 @@ class Toolbox:
         emit: Callable[[Event], None],
         approve: Approve | None = None,
         on_close: Callable[[], None] = lambda: None,
+        idle: Callable[[], frozenset[str]] = frozenset,
     ):
         self._tools = {t.name.lower(): t for t in tools}
         self._make_work = make_work
         self._emit = emit
         self.approve = approve
         self.close = on_close
+        self.idle = idle
 
     def functions(self) -> tuple[FunctionSpec, ...]:
         """The tools as the catalog has them."""

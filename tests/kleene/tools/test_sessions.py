@@ -44,7 +44,7 @@ def test_a_session_has_tools_that_only_look(tools: Tools) -> None:
     assert run.answer is not None
     assert run.answer.fetchall() == [("a",), ("b",)]
     prefix = script.asked()[0].system
-    assert "\nRead tools (in FROM):\n- words(text VARCHAR) -> TABLE(value VARCHAR): the words of a text\n" in prefix
+    assert "- words(text) -> value: the words of a text\n" in prefix.partition("\nRead tools (in FROM):\n")[2]
     assert "note(" not in prefix
     assert "CALL" not in prefix
 
@@ -59,9 +59,7 @@ def test_effects_are_granted_by_the_run(tools: Tools) -> None:
     assert (run.outcome, tools.done) == ("final", ["a", "b"])
     prefix = script.asked()[0].system
     assert "only as a statement of its own: CALL note(...) [FROM query]." in prefix
-    assert (
-        "\nTools with effects (CALL):\n- note(text VARCHAR) -> TABLE(value VARCHAR): writes something down\n" in prefix
-    )
+    assert "\nTools with effects (CALL):\n- note(text) -> value: writes something down\n" in prefix
     assert "noted a\nnoted b" in script.told(1)
 
 
