@@ -39,6 +39,7 @@ def attach(
     on_event: Callable[[Event], None] | None = None,
     approve: Approve | None = None,
     allow_hosts: Sequence[str] = (),
+    unsafe_shell: bool = False,
     record: str | Path | None = None,
     replay: str | Path | None = None,
     replay_strict: bool = False,
@@ -49,7 +50,9 @@ def attach(
 
     The connection keeps its settings, transaction and objects; what Kleene adds (functions named ``kleene_*`` and the temporary macros
     ``llm``, ``llm_bool``, ...) goes away with ``close``. ``store`` is the file that holds memo and trace (``":memory:"`` for none).
-    ``models`` is described in ``kleene.models.build_handler`` (a ``CallHandler`` of your own is taken as it is); ``budget`` bounds all statements together. Raises ``StoreLocked``,
+    ``models`` is described in ``kleene.models.build_handler`` (a ``CallHandler`` of your own is taken as it is); ``budget`` bounds all statements together.
+    ``tools`` are Python functions (see ``kleene.tool``) beside the standard ones; ``approve`` is asked before each effect of a CALL (an ``Effect``).
+    ``allow_hosts`` are hosts that web tools may reach, ``unsafe_shell`` lets commands run without a sandbox where there is none. Raises ``StoreLocked``,
     ``ConfigError`` and ``BusyConnection``.
     """
     if trust not in ("host", "model"):
@@ -75,7 +78,7 @@ def attach(
         raise
     try:
         ledger = Ledger(budget or BudgetLimits())
-        granted = ToolSettings.of(config).with_hosts(allow_hosts)
+        granted = ToolSettings.of(config).granting(allow_hosts, unsafe_shell=unsafe_shell)
         services.notes.extend(ignored_tables(config))
         box = toolbox_for(workspace, granted, tools, services.events.emit, approve, keep=str(store) != ":memory:")
         engine = Engine(con, services, ledger=ledger, trust=trust, workspace=workspace, owns_services=True, tools=box)

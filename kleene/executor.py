@@ -389,8 +389,8 @@ class Executor:
 
         assert self.tools is not None
         plan = self._plan(statement, call.query, params)
-        if plan is None or not plan.sites:
-            rows = self._pure(statement, self._printed(call.query), params, frame).rows
+        if plan is None or all(site.spec.session == "tool" for site in plan.sites):
+            rows = self._query(statement, call.query, params, frame).rows  # costs nothing
             told = foretold(call, self.tools, rows, self.session)
             return attrs.evolve(pure_plan(statement.text, "other"), text=told)
         found = self._explained(with_tree(statement, call.query), plan, params, frame)

@@ -153,6 +153,8 @@ class Invocation:
             "replay": args.replay,
             "replay_strict": args.replay_strict,
             "lock_wait": args.lock_wait,
+            "allow_hosts": args.allow_host,
+            "unsafe_shell": args.unsafe_shell,
             **options,
         }
         with misconfigured():

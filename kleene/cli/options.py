@@ -15,7 +15,7 @@ def add_global_options(parser: argparse.ArgumentParser, *, of_command: bool) -> 
 
     def add(group: argparse._ArgumentGroup, name: str, text: str, value: Any = None, **more: Any) -> None:
         if of_command and more.get("action") == "append":
-            more["dest"] = f"more_{name.removeprefix('--')}"  # argparse would replace the list, not add to it
+            more["dest"] = f"more_{name.removeprefix('--').replace('-', '_')}"  # argparse would replace the list, not add to it
         group.add_argument(
             name,
             help=argparse.SUPPRESS if of_command else text,
@@ -57,6 +57,16 @@ def add_global_options(parser: argparse.ArgumentParser, *, of_command: bool) -> 
     add(group, "--budget-dollars", "at most so many dollars", metavar="X", type=amount)
     add(group, "--budget-wall", "at most so many seconds", metavar="SECONDS", type=amount)
     add(group, "--yes", "do not ask before a statement that may be dear", False, action="store_true")
+
+    group = parser.add_argument_group("tools")
+    add(
+        group,
+        "--allow-host",
+        "a host that web tools may reach: example.com or *.example.com; may be repeated",
+        metavar="HOST",
+        action="append",
+    )
+    add(group, "--unsafe-shell", "run commands without a sandbox where there is none", False, action="store_true")
 
     group = parser.add_argument_group("output")
     add(

@@ -89,7 +89,8 @@ def build_parser() -> argparse.ArgumentParser:
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse a command line. Exits like argparse: 0 after help and version, 2 with a usage line on stderr."""
     args = build_parser().parse_args(argv)
-    args.model = [*(args.model or []), *getattr(args, "more_model", [])]
+    for name in ("model", "allow_host"):
+        setattr(args, name, [*(getattr(args, name) or []), *getattr(args, f"more_{name}", [])])
     return args
 
 

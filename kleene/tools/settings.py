@@ -38,9 +38,11 @@ class ToolSettings:
             raise ConfigError("tools is not a table", hint="write [tools] on a line of its own")
         return cls(**{key: _value(key, value) for key, value in table.items()})
 
-    def with_hosts(self, hosts: Sequence[str]) -> ToolSettings:
-        """With further hosts allowed."""
-        return attrs.evolve(self, allow_hosts=(*self.allow_hosts, *hosts))
+    def granting(self, hosts: Sequence[str], *, unsafe_shell: bool) -> ToolSettings:
+        """With what is granted for this engine alone."""
+        return attrs.evolve(
+            self, allow_hosts=(*self.allow_hosts, *hosts), unsafe_shell=self.unsafe_shell or unsafe_shell
+        )
 
 
 def ignored_tables(config: Config) -> tuple[str, ...]:

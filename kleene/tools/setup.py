@@ -7,14 +7,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from kleene.planner.errors import ConfigError
 from kleene.tools import READ_TOOLS
 from kleene.tools.base import Limits, Tool, Work
 from kleene.tools.functions import tool
 from kleene.tools.index import SearchIndex
 from kleene.tools.jail import Jail
+from kleene.tools.sandbox import Sandbox
 from kleene.tools.settings import ToolSettings
+from kleene.tools.shell import shell
 from kleene.tools.toolbox import Approve, Toolbox
+from kleene.tools.writing import writing
 from kleene.udfs.events import Event
 
 RESULT_BYTES = 64 << 20
@@ -77,7 +82,9 @@ def toolbox_for(
 
     ``keep``: the index for search stays in the workspace. Raises ``ConfigError`` for two of one name.
     """
-    tools = {t.name: t for t in READ_TOOLS}
+    sandbox = Sandbox(network=settings.shell_network, unsafe=settings.unsafe_shell)
+    effects = [attrs.evolve(e.tool, describe=e.describe) for e in (*writing(), shell(sandbox))]
+    tools = {t.name: t for t in (*READ_TOOLS, *effects)}
     named: set[str] = set()
     for given in own:
         made = given if isinstance(given, Tool) else tool(given)
