@@ -15,7 +15,9 @@ def add_global_options(parser: argparse.ArgumentParser, *, of_command: bool) -> 
 
     def add(group: argparse._ArgumentGroup, name: str, text: str, value: Any = None, **more: Any) -> None:
         if of_command and more.get("action") == "append":
-            more["dest"] = f"more_{name.removeprefix('--').replace('-', '_')}"  # argparse would replace the list, not add to it
+            more["dest"] = (
+                f"more_{name.removeprefix('--').replace('-', '_')}"  # argparse would replace the list, not add to it
+            )
         group.add_argument(
             name,
             help=argparse.SUPPRESS if of_command else text,
