@@ -10,7 +10,7 @@ import os
 import re
 import selectors
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -120,7 +120,7 @@ def _settings(pairs: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield from ("-c", f"{key}={value}")
 
 
-def _read(process: subprocess.Popen[bytes], work: Work) -> Iterator[bytes]:
+def _read(process: subprocess.Popen[bytes], work: Work) -> Generator[bytes, None, bytes]:
     """Yields standard output and returns the beginning of standard error."""
     assert process.stdout is not None and process.stderr is not None
     said, held = b"", 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS version AS SELECT {VERSION} AS number;
 _ADD = f"""
 CREATE OR REPLACE TEMP TABLE added AS
     SELECT id, word, count(*) AS times FROM (SELECT id, unnest({_WORDS.format("text")}) AS word FROM incoming) GROUP BY ALL;
-INSERT INTO words SELECT id, word, times FROM added ORDER BY id, word;
+INSERT INTO words SELECT id, word, times FROM added;
 INSERT INTO files SELECT i.id, path, size, mtime_ns, coalesce(n.length, 0), CASE WHEN keep THEN text END
     FROM incoming i LEFT JOIN (SELECT id, sum(times)::BIGINT AS length FROM added GROUP BY id) n ON n.id = i.id ORDER BY i.id;
 """
@@ -188,9 +188,11 @@ class Session:
                 self.check()
                 yield from (Hit(*row) for row in rows)
 
-    def best_lines(self, query: str, texts: dict[str, Sequence[str]]) -> dict[str, int]:
+    def best_lines(self, query: str, texts: Mapping[str, Sequence[str]]) -> dict[str, int]:
         """For each path the number (from 1) of the first line with the weightiest words of the query."""
-        paths, numbers, lines = [], [], []
+        paths: list[str] = []
+        numbers: list[int] = []
+        lines: list[str] = []
         for path, content in texts.items():
             paths += [path] * len(content)
             numbers += range(1, len(content) + 1)

@@ -9,9 +9,10 @@ import selectors
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
+from typing import Any
 
 import attrs
 
@@ -36,8 +37,6 @@ while (text := message()) is not None:
     sink.flush()
 """
 
-_SPECIAL = frozenset("\\^$.|?*+()[]{}\n\r")
-
 
 def compiled(pattern: str) -> re.Pattern[str]:
     """Raises ``ToolError`` (invalid arguments) that says what is wrong, and where."""
@@ -59,19 +58,24 @@ class Matcher:
 
     pattern: str
     work: Work
+    literal: Literal | None = None
     _process: subprocess.Popen[bytes] | None = None
 
     @classmethod
     def of(cls, pattern: str, work: Work) -> Matcher:
         """Raises ``ToolError`` for a pattern that cannot be read."""
-        compiled(pattern)
-        return cls(pattern, work)
+        return cls(pattern, work, required(pattern, compiled(pattern).flags))
 
     def lines(self, text: str) -> Sequence[int]:
         """Which lines of a block match, counted from 0. A CR before a line's end is not part of it."""
-        if self.pattern and _SPECIAL.isdisjoint(self.pattern):
-            return _holding(text, self.pattern)
-        return self._ask(text)
+        if self.literal is None or (self.literal.any_case and not text.isascii()):
+            return self._ask(text)
+        candidates = _holding(text.lower() if self.literal.any_case else text, self.literal.text)
+        if not candidates or self.literal.whole:
+            return candidates
+        lines = text.split("\n")
+        held = self._ask("\n".join(lines[number] for number in candidates))
+        return [candidates[number] for number in held]
 
     def _ask(self, text: str) -> Sequence[int]:
         process = self._process or self._start()
@@ -134,6 +138,65 @@ class Matcher:
                     with suppress(OSError):
                         pipe.close()
             process.wait()
+
+
+@attrs.frozen
+class Literal:
+    """A text that every match holds: lines without it need not be looked at. ``whole``: the pattern is nothing else. ``any_case``: it is in
+    small letters, and so are ASCII lines to be before it is looked for."""
+
+    text: str
+    whole: bool
+    any_case: bool
+
+
+def required(pattern: str, flags: int) -> Literal | None:
+    r"""The longest text that every match of a pattern holds, None where none is found.
+
+    >>> required(r"def (\w+)\(self", 0)
+    Literal(text='(self', whole=False, any_case=False)
+    >>> required("needle", 0).whole, required("a|b", 0)
+    (True, None)
+    """
+    try:
+        from re import _parser  # type: ignore[attr-defined]
+
+        runs = list(_runs(_parser.parse(pattern, flags & ~re.UNICODE)))
+    except Exception:  # a module of the standard library without promises: without it all lines are looked at
+        return None
+    best = max(runs, key=len, default="")
+    any_case = bool(flags & re.IGNORECASE)
+    if not best.strip() or not best.isprintable() or (any_case and not best.isascii()) or flags & re.LOCALE:
+        return None
+    whole = best == pattern and len(runs) == 1 and not any_case
+    return Literal(best.lower() if any_case else best, whole, any_case)
+
+
+def _runs(items: Iterable[tuple[Any, Any]]) -> Iterator[str]:
+    """The texts of a sequence that stand in every match, each as long as it goes on."""
+    held = ""
+    for kind, value in items:
+        name = str(kind)
+        if name == "LITERAL":
+            held += chr(value)
+            continue
+        inner = None
+        if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT") and value[0] >= 1:
+            inner = value[2]
+            if len(inner) == 1 and str(inner[0][0]) == "LITERAL":
+                # x{3,5} holds xxx, and what follows does not follow at once.
+                yield held + chr(inner[0][1]) * min(value[0], 100)
+                held = ""
+                continue
+        elif name == "SUBPATTERN" and not value[1] and not value[2]:  # without flags of its own
+            inner = value[3]
+        elif name == "ATOMIC_GROUP":
+            inner = value
+        yield held
+        held = ""
+        if inner is not None:
+            yield from _runs(inner)
+    yield held
 
 
 def _holding(text: str, plain: str) -> list[int]:

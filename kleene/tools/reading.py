@@ -11,6 +11,7 @@ from kleene.planner.errors import ToolError
 from kleene.planner.specs import Param, Volatility
 from kleene.tools import texts, tree
 from kleene.tools.base import Row, Tool, Work
+from kleene.tools.jail import File
 from kleene.tools.matching import Matcher
 
 CHECKED_LINES = 4096
@@ -49,7 +50,7 @@ def _lines(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
                 yield number, text
 
 
-def _refuse_binary(file: texts.File) -> None:
+def _refuse_binary(file: File) -> None:
     head = os.pread(file.fd, texts.SNIFFED, 0)
     if texts.is_binary(head) or head.startswith((b"%PDF", b"PK\x03\x04")):
         raise ToolError(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,11 +11,9 @@ from kleene.planner.errors import ToolError, did_you_mean
 from kleene.planner.specs import Param, Volatility
 from kleene.tools import documents
 from kleene.tools.base import Row, Tool, Work
-from kleene.tools.documents.base import Cell, plain, shown
+from kleene.tools.documents.base import plain
+from kleene.tools.documents.headers import named
 from kleene.tools.jail import too_large
-
-HEADER_WITHIN = 20
-"""So many rows are looked at for the one with the names of the columns."""
 
 
 @contextmanager
@@ -49,8 +46,12 @@ def _read_table(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
             names.append(table.name)
             if wanted is None or wanted.casefold() == table.name.casefold() or wanted == str(number):
                 found = True
-                for row, cells in _named(table.rows, header):
-                    yield table.name, row, json.dumps(cells, ensure_ascii=False)
+                for row, cells in named(table.rows, header):
+                    yield (
+                        table.name,
+                        row,
+                        json.dumps({name: plain(cell) for name, cell in cells.items()}, ensure_ascii=False),
+                    )
         if wanted is not None and not found:
             near = did_you_mean(wanted, names)
             listed = f"there are: {', '.join(names[:20])}" if names else "it holds none"
@@ -59,64 +60,6 @@ def _read_table(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
                 kind="invalid arguments",
                 hint=f"did you mean {near!r}?" if near else listed,
             )
-
-
-def _named(rows: Iterable[tuple[int, list[Cell]]], header: int | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The rows below the header, their cells by its names, NULL where a row is shorter.
-
-    Without a number the header is the first row with two filled cells (titles stand above it), or the first row where none has.
-    """
-    iterator = iter(rows)
-    if header == 0:
-        for number, cells in iterator:
-            yield number, {letters(i): plain(cell) for i, cell in enumerate(cells)}
-        return
-    if header is None:
-        first = list(itertools.islice(iterator, HEADER_WITHIN))
-        wide = next((i for i, (_, cells) in enumerate(first) if sum(c not in (None, "") for c in cells) > 1), 0)
-        iterator = itertools.chain(first[wide:], iterator)
-    else:
-        iterator = itertools.dropwhile(lambda row: row[0] < header, iterator)
-    names: list[str] | None = None
-    for number, cells in iterator:
-        if names is None:
-            names = column_names(cells)
-            continue
-        for i in range(len(names), len(cells)):
-            names.append(_unused(letters(i), names))
-        yield number, dict(itertools.zip_longest(names, map(plain, cells)))
-
-
-def column_names(cells: list[Cell]) -> list[str]:
-    """The names that a header gives, on one line each; an empty one is its column's letter, one that was there before gets a number.
-
-    >>> column_names(["Part", None, "Price", "Price"])
-    ['Part', 'B', 'Price', 'Price_2']
-    """
-    names: list[str] = []
-    for i, cell in enumerate(cells):
-        names.append(_unused(" ".join(shown(cell).split()) or letters(i), names))
-    return names
-
-
-def _unused(name: str, names: list[str]) -> str:
-    if name not in names:
-        return name
-    return next(f"{name}_{n}" for n in itertools.count(2) if f"{name}_{n}" not in names)
-
-
-def letters(index: int) -> str:
-    """A column's letters as in a sheet, from index 0.
-
-    >>> [letters(i) for i in (0, 25, 26, 701, 702)]
-    ['A', 'Z', 'AA', 'ZZ', 'AAA']
-    """
-    text = ""
-    index += 1
-    while index:
-        index, rest = divmod(index - 1, 26)
-        text = chr(ord("A") + rest) + text
-    return text
 
 
 PATH, TEXT = Param("path", "VARCHAR"), Param("text", "VARCHAR")

@@ -28,8 +28,8 @@ SAMPLED_WHOLE = 64 << 20
 """Files up to this size are read once more to find their types, so that no late row contradicts a guess."""
 
 READABLE = (
-    "readable are texts (UTF-8 or UTF-16), folders of texts, - for standard input, and as tables .csv, .tsv, .json, .jsonl, .ndjson (also with "
-    ".gz), .parquet and .duckdb files"
+    "readable are texts (UTF-8 or UTF-16), PDF, DOCX, PPTX, EML, HTML, folders of these, - for standard input, and as tables .csv, .tsv, .json, "
+    ".jsonl, .ndjson (also with .gz), .parquet, .duckdb and .xlsx files"
 )
 
 

@@ -15,12 +15,13 @@ import attrs
 import duckdb
 import pyarrow as pa
 
-from kleene.planner.errors import ConfigError, did_you_mean
-from kleene.session.context import datafile, textfile
+from kleene.planner.errors import ConfigError, ToolError, did_you_mean
+from kleene.session.context import datafile, office, textfile
 from kleene.session.context.feed import Feed
 from kleene.session.context.names import Names, stem
 from kleene.session.context.paragraphs import paragraphs
 from kleene.session.text import count, scrub
+from kleene.tools.documents import Kind
 
 BATCH_ROWS = 2_048
 BATCH_CHARACTERS = 1 << 20
@@ -47,6 +48,10 @@ class _Document:
     label: str
     open: Callable[[], BinaryIO]
     keep_open: bool = False
+    kind: Kind | None = None
+    """Of a document that is read page by page; None for a text."""
+    may_fail: bool = False
+    """One of a folder's: when it cannot be read, that is noted and the others are."""
 
 
 def load_context(
@@ -95,7 +100,7 @@ class _Loader:
     def feeds(self) -> Iterator[Feed]:
         if self.labels:
             source = self.labels[0] if len(self.labels) == 1 else count(len(self.labels), "text")
-            with_source = self.folders or len(self.documents) > 1
+            with_source = self.folders or len(self.documents) > 1 or any(d.kind for d in self.documents)
             yield _ctx(self.names.take("ctx"), self.documents, self.notes, source, with_source=with_source)
         for make in self.tables:
             yield from make()
@@ -109,10 +114,13 @@ class _Loader:
             self.tables.append(partial(self._file, path))
         elif (kind := _kind(path)) == "a DuckDB database":
             self.tables.append(partial(self._database, path))
-        elif kind is not None:
-            raise ConfigError(f"{_label(path)} is {kind}, not a text", hint=datafile.READABLE)
         else:
-            self._document(_Document(_label(path), partial(_open, path)))
+            document = office.kind_of(path, _label(path), self.notes)
+            if document is None and kind is not None:
+                raise ConfigError(f"{_label(path)} is {kind}, not a text", hint=datafile.READABLE)
+            self._document(_Document(_label(path), partial(_open, path), kind=document))
+            if document is Kind.XLSX:
+                self.tables.append(partial(self._sheets, path))
 
     def _document(self, document: _Document) -> None:
         self.documents.append(document)
@@ -120,6 +128,10 @@ class _Loader:
 
     def _file(self, path: Path) -> Iterator[Feed]:
         yield datafile.file_feed(self.connection, path, self.names.take(stem(path.name)))
+
+    def _sheets(self, path: Path) -> Iterator[Feed]:
+        for name, sheet in office.sheets(path, _label(path)):
+            yield sheet.feed(self.names.take(name))
 
     def _database(self, path: Path) -> Iterator[Feed]:
         tables = datafile.database_tables(self.connection, path)
@@ -147,11 +159,18 @@ def _rows(documents: list[_Document], feed: Feed) -> Iterator[tuple[str, str]]:
         try:
             stream = document.open()
             try:
-                for text in paragraphs(textfile.lines(stream, document.label, bad)):
-                    yield text, document.label
+                if document.kind is not None:
+                    yield from office.paragraphs_of(stream, document.label, document.kind)
+                else:
+                    for text in paragraphs(textfile.lines(stream, document.label, bad)):
+                        yield text, document.label
             finally:
                 if not document.keep_open:
                     stream.close()
+        except ToolError as error:
+            if not document.may_fail:
+                raise ConfigError(error.message, hint=error.hint or datafile.READABLE) from None
+            feed.notes.append(f"not in ctx: {error.message}")
         except OSError as error:
             raise ConfigError(
                 f"cannot read {document.label}: {error.strerror or error}", hint=datafile.READABLE
@@ -195,10 +214,14 @@ def _folder(folder: Path, notes: list[str]) -> Iterator[_Document]:
         inside = path.relative_to(folder)
         if any(part.startswith(".") for part in inside.parts) or not path.is_file():
             continue
-        if _kind(path) is not None:
+        try:
+            kind = office.kind_of(path, _label(inside), notes)
+        except ConfigError:
+            kind = None
+        if kind is None and _kind(path) is not None:
             skipped.append(_label(inside))
             continue
-        yield _Document(_label(inside), partial(_open, path))
+        yield _Document(_label(inside), partial(_open, path), kind=kind, may_fail=kind is not None)
     if skipped:
         named = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
         notes.append(

@@ -6,7 +6,7 @@ The libraries that read them are the extra ``kleene[documents]``, imported when 
 from __future__ import annotations
 
 from kleene.tools.documents.base import Page, Source, Table
-from kleene.tools.documents.kinds import Kind, kind_of
+from kleene.tools.documents.kinds import Kind, can_read, kind_of
 from kleene.tools.documents.read import pages, tables, text
 
-__all__ = ["Kind", "Page", "Source", "Table", "kind_of", "pages", "tables", "text"]
+__all__ = ["Kind", "Page", "Source", "Table", "can_read", "kind_of", "pages", "tables", "text"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib.util
 import re
 import zipfile
 
@@ -21,6 +22,15 @@ class Kind(enum.Enum):
     CSV = "a CSV file"
     TEXT = "a text"
 
+
+LIBRARIES = {
+    Kind.PDF: "pypdf",
+    Kind.DOCX: "docx",
+    Kind.XLSX: "openpyxl",
+    Kind.PPTX: "pptx",
+    Kind.HTML: "markdownify",
+}
+"""What must be installed to read a kind; the others need nothing."""
 
 _OFFICE = {"word/": Kind.DOCX, "xl/": Kind.XLSX, "ppt/": Kind.PPTX}
 _BY_NAME = {
@@ -55,6 +65,11 @@ def kind_of(source: Source) -> Kind | None:
     if named is None and _HTML.match(head):
         return Kind.HTML
     return named or Kind.TEXT
+
+
+def can_read(kind: Kind) -> bool:
+    """Whether the library that reads the kind is installed."""
+    return kind not in LIBRARIES or importlib.util.find_spec(LIBRARIES[kind]) is not None
 
 
 def _office(source: Source) -> Kind | None:

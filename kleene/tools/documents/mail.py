@@ -5,8 +5,7 @@ from __future__ import annotations
 import email
 import email.policy
 from collections.abc import Callable, Iterator
-from email.message import EmailMessage
-from typing import cast
+from email.message import EmailMessage, MIMEPart
 
 from kleene.planner.errors import ToolError
 from kleene.tools.documents.base import Page, Source, Table, explained
@@ -41,7 +40,7 @@ def tables(source: Source, read: Callable[[Source], Iterator[Table]]) -> Iterato
 
 
 def _message(source: Source) -> EmailMessage:
-    message = cast(EmailMessage, email.message_from_bytes(source.bytes(), policy=email.policy.default))
+    message = email.message_from_bytes(source.bytes(), policy=email.policy.default)
     if not message.keys():
         raise ToolError(f"{source.name} cannot be read as a mail: it has no headers", kind="unsupported")
     return message
@@ -54,11 +53,11 @@ def _attachments(message: EmailMessage, source: Source) -> Iterator[tuple[str, S
         kind = part.get_content_type()
         name = part.get_filename() or f"attachment {number}"
         if kind == "message/rfc822":
-            payload = part.get_payload()
-            data = payload[0].as_bytes() if isinstance(payload, list) and payload else b""
+            forwarded = part.get_content()
+            data = forwarded.as_bytes() if isinstance(forwarded, EmailMessage) else b""
             shown = name if name.endswith(".eml") else f"{name}.eml"
         else:
-            data, shown = _payload(cast(EmailMessage, part)), name
+            data, shown = _payload(part), name
         yield name, Source.of(f"{source.name}: {shown}", data, source.check, source.depth + 1), kind
 
 
@@ -75,10 +74,10 @@ def _body(message: EmailMessage, source: Source, read: Callable[[Source], str]) 
         return ""
     if part.get_content_type() == "text/html":
         return read(Source.of(f"{source.name}: the message.html", _payload(part), source.check, source.depth + 1))
-    return _decoded(cast(EmailMessage, part)).strip()
+    return _decoded(part).strip()
 
 
-def _decoded(part: EmailMessage) -> str:
+def _decoded(part: MIMEPart) -> str:
     try:
         return str(part.get_content()).replace("\r\n", "\n")
     except (LookupError, ValueError):  # a character set that nobody knows
@@ -94,6 +93,6 @@ def _attachment(inner: Source, kind: str, read: Callable[[Source], str]) -> str:
         return f"({kind}, {len(inner.bytes()):,} bytes: {error.message})"
 
 
-def _payload(part: EmailMessage) -> bytes:
+def _payload(part: MIMEPart) -> bytes:
     data = part.get_payload(decode=True)
     return data if isinstance(data, bytes) else b""

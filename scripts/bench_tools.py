@@ -1,0 +1,165 @@
+"""How fast the tools that look through a workspace are: ``python scripts/bench_tools.py [--scale 0.1] [--only NAME]``.
+
+A tree of 10,000 text files with 1,000,000 lines is made in a temporary folder. ``grep`` is timed beside ripgrep (where there is one) and a
+plain loop in Python over the same files, ``search`` beside a loop that counts the words of every file; the least of three runs each. All of
+them find the same lines. Peak memory is that of the tool's own process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FILES, LINES = 10_000, 100
+RUNS = 3
+WORDS = [
+    f"{a}{b}{c}" for a in "bdfklmnprst" for b in ("a", "e", "ia", "o", "ur") for c in ("", "l", "n", "sk", "tem", "ver")
+]
+PATTERNS = {
+    "a literal": "needle",
+    "a word and a number": r"needle \d+ of",
+    "a class": r"[a-z]+7{3}\b",
+    "any case": r"(?i)NEEDLE",
+}
+QUERY = "needle haystack ledger"
+
+
+def make(root: Path, files: int) -> None:
+    random.seed(7)
+    for i in range(files):
+        folder = root / f"part{i % 100:02}" / f"group{i // 100 % 10}"
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [" ".join(random.choices(WORDS, k=8)) + f" {random.randrange(10**6)}" for _ in range(LINES)]
+        if i % 50 == 0:
+            lines[i % LINES] = f"here is needle {i} of the haystack"
+        if i % 997 == 0:
+            lines[3] += " ledger"
+        (folder / f"file{i:05}.txt").write_text("\n".join(lines) + "\n")
+
+
+def least(function: Callable[[], Any]) -> tuple[Any, float]:
+    """The result, and the least wall time of some runs in seconds."""
+    times, result = [], None
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        result = function()
+        times.append(time.perf_counter() - start)
+    return result, min(times)
+
+
+def loop(root: Path, pattern: str) -> list[tuple[str, int, str]]:
+    """What one would write by hand."""
+    search, found = re.compile(pattern).search, []
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            with open(path, encoding="utf-8", errors="replace") as file:
+                for number, line in enumerate(file, 1):
+                    if search(line):
+                        found.append((os.path.relpath(path, root), number, line.rstrip("\n")))
+    return found
+
+
+def ripgrep(root: Path, pattern: str) -> list[tuple[str, int, str]]:
+    done = subprocess.run(
+        ["rg", "--no-heading", "--line-number", "--sort=path", "--", pattern, "."],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    rows = [line.split(":", 2) for line in done.stdout.splitlines()]
+    return [(path.removeprefix("./"), int(number), text) for path, number, text in rows]
+
+
+def counting(root: Path, query: str) -> list[str]:
+    """The ten files that hold the words of a query most, by plain counts."""
+    words, scores = set(query.split()), {}
+    for path in sorted(root.rglob("*.txt")):
+        counts = Counter(re.findall(r"[^\W_]+", path.read_text().lower()))
+        if score := sum(counts[word] for word in words):
+            scores[str(path.relative_to(root))] = score
+    return sorted(scores, key=lambda path: (-scores[path], path))[:10]
+
+
+def show(what: str, seconds: float, beside: dict[str, float]) -> None:
+    ratios = ", ".join(f"{seconds / other:.2f} of {name} ({other:.2f} s)" for name, other in beside.items())
+    print(f"{what:<32} {seconds:6.2f} s  {ratios}", flush=True)
+
+
+def bench_grep(root: Path) -> None:
+    from kleene.tools import Jail, Work, ask
+    from kleene.tools.reading import GREP
+
+    work = Work(Jail.of(root))
+    for name, pattern in PATTERNS.items():
+        rows, seconds = least(lambda pattern=pattern: list(ask(GREP, work, [pattern])))
+        expected, plain = least(lambda pattern=pattern: loop(root, pattern))
+        assert rows == expected, (len(rows), len(expected))
+        beside = {"a Python loop": plain}
+        if shutil.which("rg"):
+            found, other = least(lambda pattern=pattern: ripgrep(root, pattern))
+            assert found == rows, (len(found), len(rows))
+            beside["ripgrep"] = other
+        show(f"grep, {name}: {len(rows):,} rows", seconds, beside)
+
+
+def bench_search(root: Path) -> None:
+    from kleene.tools import Jail, SearchIndex, Work, ask
+    from kleene.tools.searching import SEARCH
+
+    index = SearchIndex(str(root))
+    work = Work(Jail.of(root), index=index)
+    start = time.perf_counter()
+    first = list(ask(SEARCH, work, [QUERY]))
+    built = time.perf_counter() - start
+    expected, plain = least(lambda: counting(root, QUERY))
+    assert first
+    assert len(first) == len(expected) == 10
+    show("search, the index is made", built, {"a loop that counts": plain})
+    rows, seconds = least(lambda: list(ask(SEARCH, work, [QUERY])))
+    assert rows == first
+    show("search, nothing changed", seconds, {"a loop that counts": plain})
+    (root / "part00" / "group0" / "file00000.txt").write_text("needle haystack ledger\n" * 3)
+    rows, seconds = least(lambda: list(ask(SEARCH, work, [QUERY])))
+    assert rows[0][0] == "part00/group0/file00000.txt"
+    show("search, one file changed", seconds, {"a loop that counts": plain})
+    index.close()
+    print(f"the index: {(root / '.kleene' / 'search.duckdb').stat().st_size / 1e6:.1f} MB")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="a part of the files (default 1: 10,000)")
+    parser.add_argument("--only", choices=["grep", "search"], help="one of the measurements")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        make(root, int(FILES * arguments.scale))
+        size = sum(path.stat().st_size for path in root.rglob("*.txt"))
+        print(
+            f"{FILES * arguments.scale:,.0f} files, {FILES * arguments.scale * LINES:,.0f} lines, {size / 1e6:.0f} MB"
+        )
+        if arguments.only in (None, "grep"):
+            bench_grep(root)
+        if arguments.only in (None, "search"):
+            bench_search(root)
+        print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
