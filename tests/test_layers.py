@@ -39,6 +39,8 @@ READERS = (
 
 DISPATCH = tuple(f"kleene.udfs.{part}" for part in ("dispatch", "children", "delivery", "gate", "recall", "sending"))
 
+WEB = tuple(f"kleene.tools.{part}" for part in ("hosts", "web", "webclient", "websearch"))
+
 # A library, and the modules (or packages, with all below them) that may import it. Everything else may not.
 CONFINED = {
     "sqlglot": (
@@ -50,7 +52,8 @@ CONFINED = {
     "duckdb": ("kleene.udfs", *ENGINE, *READERS),
     "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models"),
     "trio": ("kleene.udfs.runtime", *DISPATCH, "kleene.models", "kleene.udfs.waiting"),
-    "httpx": ("kleene.models",),
+    "httpx": ("kleene.models", *WEB),
+    "httpcore": ("kleene.tools.webclient",),
     "prompt_toolkit": ("kleene.repl", "kleene.cli.setup"),
     "rich": ("kleene.cli", "kleene.repl"),
 }
