@@ -1,4 +1,4 @@
-"""Many prompts in one request (``BATCH n``, ``BATCH AUTO``, ``SET batch``): how they are packed, asked and read back. No I/O.
+"""Many prompts in one request (``BATCH n``, ``BATCH AUTO``, ``SET batch``; vectors always): how they are packed, asked and read back. No I/O.
 
 Each prompt of a batch has a number, and its answer comes back under that number; what is missing, repeated, invented or invalid is no
 answer, and is asked again by who called. An answer is kept as the reply that its prompt alone would have had, so that batched and single
@@ -18,6 +18,7 @@ from kleene.udfs.answers import Answered, dump_schema
 from kleene.udfs.ducktypes import closed
 from kleene.udfs.jsontext import Json, JsonProblem, Number, dump, parse
 from kleene.udfs.protocols import Message, Reply, Request
+from kleene.udfs.vectors import MOST_CHARACTERS, vector_texts, vectors_request
 from kleene.udfs.work import Lane, Work
 
 AUTO_ITEMS = 16
@@ -60,6 +61,8 @@ def _fits(lane: Lane, items: int, characters: int) -> bool:
     batch = lane.batch
     if batch == 1:
         return False
+    if lane.makes_vectors:
+        return items < int(batch) and characters <= MOST_CHARACTERS
     limit = lane.route.context_window
     if limit is not None and characters / lane.characters_per_token > limit * WINDOW_SHARE:
         return False
@@ -68,8 +71,13 @@ def _fits(lane: Lane, items: int, characters: int) -> bool:
     return items < int(batch)
 
 
+def stands_among_others(lane: Lane, prompt: str) -> bool:
+    """Whether a prompt may be asked with others. A blank text is no input to some embeddings models: they refuse all that is asked with it."""
+    return bool(prompt.strip()) if lane.makes_vectors else may_be_batched(prompt)
+
+
 def may_be_batched(prompt: str) -> bool:
-    """Whether a prompt can stand among others: it holds nothing that looks like the bounds of an item."""
+    """Whether a prompt can be an item: it holds nothing that looks like the bounds of one."""
     return OPEN not in prompt and CLOSE not in prompt
 
 
@@ -79,6 +87,8 @@ def batch_request(lane: Lane, prompts: Sequence[str]) -> Request:
     >>> print(batch_text(["Is it red? apple", "Is it red? sky"]).splitlines()[2])
     <item n="1">
     """
+    if lane.makes_vectors:
+        return vectors_request(lane, prompts)
     tokens = min(lane.spec.max_tokens * len(prompts), max(lane.spec.max_tokens, MAX_REPLY_TOKENS))
     return Request(
         lane.spec.alias,
@@ -137,6 +147,8 @@ def _wrapper(lane: Lane) -> str | None:
 
 def read_batch(lane: Lane, reply: Reply, count: int) -> list[ReadItem]:
     """The answers that can be told for certain, in the order of their numbers. A reply that was cut gives those before the cut."""
+    if lane.makes_vectors:
+        return list(_read_vectors(lane, reply, count))
     if reply.stop == "refusal":
         return []
     found: dict[int, list[Json]] = {}
@@ -153,6 +165,14 @@ def read_batch(lane: Lane, reply: Reply, count: int) -> list[ReadItem]:
         if isinstance(answer, Answered):
             items.append(ReadItem(number - 1, answer, text))
     return items
+
+
+def _read_vectors(lane: Lane, reply: Reply, count: int) -> Iterator[ReadItem]:
+    for index, text in enumerate(vector_texts(reply, count)):
+        answer = None if text is None else lane.reader.read(Reply(text))
+        if isinstance(answer, Answered):
+            assert text is not None
+            yield ReadItem(index, answer, text)
 
 
 def _entries(reply: Reply) -> Iterator[tuple[int, Json]]:

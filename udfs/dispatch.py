@@ -19,7 +19,7 @@ import trio
 from kleene.planner.errors import BudgetExceeded, CallFailed, ConfigError, KleeneError, Refused, number
 from kleene.planner.specs import Usage
 from kleene.udfs.answers import Answered, Unknown
-from kleene.udfs.batching import batch_request, may_be_batched, packs, read_batch, share_of
+from kleene.udfs.batching import batch_request, packs, read_batch, share_of, stands_among_others
 from kleene.udfs.children import AT_ONCE, run_child
 from kleene.udfs.delivery import Delivery, Outcome
 from kleene.udfs.events import Event
@@ -238,7 +238,7 @@ class Dispatcher:
 
     async def _many(self, context: StatementContext, pack: list[Work], delivery: Delivery) -> None:
         """Ask a pack in one request, and what it leaves unanswered in smaller ones, then one by one. What others ask is waited for."""
-        mine = [w for w in pack if w.flight not in self._flights and may_be_batched(w.prompt)]
+        mine = [w for w in pack if w.flight not in self._flights and stands_among_others(w.lane, w.prompt)]
         others = [w for w in pack if w not in mine]
         for work in mine:
             self._flights[work.flight] = work
@@ -255,13 +255,16 @@ class Dispatcher:
             await self._one(context, work, delivery)
 
     async def _ask_packed(self, context: StatementContext, works: list[Work], delivery: Delivery) -> list[Work]:
-        """Ask in one batch, then what it left in a smaller one (halves where it left all); those that remain."""
+        """Ask in one batch, then what it left in a smaller one (halves where it left all); those that remain.
+
+        One text of which there is no vector has all that is asked with it refused: there the halves are halved again, until it stands alone."""
         left = await self._ask_batch(context, works, delivery)
         if len(left) < len(works) or len(left) < 4:
             return left if len(left) == len(works) else await self._ask_batch(context, left, delivery)
         half = (len(left) + 1) // 2
-        first = await self._ask_batch(context, left[:half], delivery)
-        return first + await self._ask_batch(context, left[half:], delivery)
+        ask = self._ask_packed if works[0].lane.makes_vectors else self._ask_batch
+        first = await ask(context, left[:half], delivery)
+        return first + await ask(context, left[half:], delivery)
 
     async def _ask_batch(self, context: StatementContext, works: list[Work], delivery: Delivery) -> list[Work]:
         """Ask several prompts of one lane in one request; those that must be asked again."""
@@ -295,7 +298,9 @@ class Dispatcher:
         items = read_batch(lane, reply, len(works))
         context.meter.answered(sent.total, len(items))
         missing = len(works) - len(items)
-        trace(error=f"{missing} of {len(works)} items are asked again" if missing else None, reply=reply.text)
+        again = f"{missing} of {len(works)} items are asked again" if missing else None
+        # Vectors are long, and each is in the memo.
+        trace(error=again, reply=None if lane.makes_vectors else reply.text)
         answered_by = lane.on(sent.route)
         for item in items:
             share = share_of(sent.total, item.index, len(works))

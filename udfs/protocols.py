@@ -46,11 +46,13 @@ class Request:
     options: Options = Options()
     model: str = ""
     path: str | None = None
-    wants: str = "text"  # or embedding: the reply's text is then a JSON array of numbers
+    wants: str = "text"  # or embedding: the reply's text is then a JSON array of numbers, or one such array (or null) a line for each message
 
     @property
     def prompt(self) -> str:
-        """The last user message's text: for a statement's call, the rendered prompt."""
+        """The last user message's text: for a statement's call, the rendered prompt. Of texts whose vectors are wanted, all, a line each."""
+        if self.wants == "embedding":
+            return "\n".join(m.text for m in self.messages)
         return next((m.text for m in reversed(self.messages) if m.role == "user"), "")
 
     def characters(self) -> int:
@@ -141,6 +143,8 @@ class Route:
     free: bool = False
     # Its replies come without waiting (a Python function in the loop's own thread), so that no timeout could act on them.
     instant: bool = attrs.field(default=False, eq=False)
+    # The most texts whose vectors it is asked for in one request.
+    embed_batch: int = attrs.field(default=1, eq=False)
 
 
 OnText: TypeAlias = Callable[[str], None]

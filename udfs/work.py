@@ -42,6 +42,10 @@ class Lane:
     batch: int | str = 1
     characters_per_token: float = CHARACTERS_PER_TOKEN
 
+    @property
+    def makes_vectors(self) -> bool:
+        return self.spec.answer.kind == "embedding"
+
     @classmethod
     def of(cls, spec: CallSpec, routes: Sequence[Route], settings: Settings, *, volatile: bool) -> Lane:
         """Prepare. Raises ``PlanError`` on a schema or type that cannot be read."""
@@ -57,7 +61,7 @@ class Lane:
         reader = AnswerReader.of(spec.answer)
         # A schema's references are to its own root, which in a batch is another.
         alone = volatile or bool(spec.session) or "$ref" in (spec.answer.schema or "")
-        batch = 1 if alone else spec.batch
+        batch = 1 if alone else routes[0].embed_batch if spec.answer.kind == "embedding" else spec.batch
         return cls(routes[0], spec, reader, options, volatile, key, digest, f"{key}\n{digest}", tuple(routes), batch)
 
     @property
@@ -80,7 +84,7 @@ class Lane:
             self.reader.schema,
             self.options,
             self.route.model,
-            wants="embedding" if self.spec.answer.kind == "embedding" else "text",
+            wants="embedding" if self.makes_vectors else "text",
         )
 
     def price(self, characters: int, items: int = 1) -> Estimate:

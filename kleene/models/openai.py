@@ -10,14 +10,19 @@ from urllib.parse import urlsplit
 from kleene.models.failures import Origin, from_body
 from kleene.models.http import Endpoint, checked_key, checked_url, json_of
 from kleene.models.http_provider import HttpProvider, cost, count, reported, with_line
-from kleene.models.provider import Capabilities, OnText, vector_text
+from kleene.models.provider import Capabilities, OnText, one_text_only, vector_text
 from kleene.models.schemas import WireSchema, for_openai
 from kleene.planner.errors import NoModel
 from kleene.planner.specs import Price
 from kleene.udfs.answers import instruction_of
-from kleene.udfs.protocols import Reply, Request
+from kleene.udfs.protocols import ProviderError, Reply, Request
+from kleene.udfs.vectors import placed
 
 BASE_URL = "https://api.openai.com/v1"
+EMBED_BATCH = 64
+"""Texts in one request for vectors. OpenAI takes 2,048 (https://platform.openai.com/docs/api-reference/embeddings/create); reading so many takes
+seconds, in which nothing else moves."""
+LISTS_LOST = 3  # then the server is taken to want one text at a time
 STOPS = {"stop": "end", "length": "length", "content_filter": "refusal", "tool_calls": "end", "function_call": "end"}
 
 
@@ -45,6 +50,7 @@ class OpenAI(OpenAIEndpoint):
 
     name: ClassVar[str] = "openai"
     path: ClassVar[str] = "/chat/completions"
+    _lists_lost: int = 0  # how often a list of texts brought no vector; -1: one did
 
     @property
     def capabilities(self) -> Capabilities:
@@ -54,6 +60,7 @@ class OpenAI(OpenAIEndpoint):
             json_schema=self.degrade.structured == "schema",
             reasoning_control=self.degrade.effort,
             embeddings=True,
+            embed_batch=EMBED_BATCH,
             context_window=self.context_window,
         )
 
@@ -77,28 +84,48 @@ class OpenAI(OpenAIEndpoint):
         return body
 
     async def embed(self, request: Request) -> Reply:
-        """One text's vector, by ``/embeddings``. Raises ``ProviderError``."""
-        body = {"model": self.model, "input": request.prompt, "encoding_format": "float", **self.extra}
-        reply = await self.connection.request("/embeddings", body, request.options.timeout)
+        """The vectors of the request's texts, by ``/embeddings``: of one, or of a list. Raises ``ProviderError``."""
+        texts = [m.text for m in request.messages]
+        if len(texts) > 1 and self._lists_lost >= LISTS_LOST:
+            raise one_text_only(self.name, self.model)
+        given = texts[0] if len(texts) == 1 else texts
+        body = {"model": self.model, "input": given, "encoding_format": "float", **self.extra}
+        try:
+            reply = await self.connection.request("/embeddings", body, request.options.timeout)
+        except ProviderError as refusal:
+            if len(texts) > 1 and refusal.kind == "bad_request":
+                self._list_brought(nothing=True)
+            raise
         value = json_of(self.connection.origin, reply)
         error = from_body(self.connection.origin, reply.headers, value)
         if error is not None:
             raise error
         try:
-            vector = value["data"][0]["embedding"]
-            if not isinstance(vector, list):
-                raise TypeError(vector)
+            if len(texts) > 1:
+                vectors = placed(value["data"], len(texts))
+                self._list_brought(nothing=all(v is None for v in vectors))
+            else:
+                vectors = [value["data"][0]["embedding"]]
+                if not isinstance(vectors[0], list):
+                    raise TypeError(vectors)
             usage, model = value.get("usage"), value.get("model")
         except (KeyError, IndexError, TypeError, AttributeError):
             raise self.malformed(value) from None
         asked = count(usage, "prompt_tokens")
         return Reply(
-            vector_text(vector),
+            "\n".join("null" if v is None else vector_text(v) for v in vectors),
             asked if reported(asked) else None,
             0,
             cost(usage),
             model=model if isinstance(model, str) else None,
         )
+
+    def _list_brought(self, *, nothing: bool) -> None:
+        """Once a list brought a vector, it is what is in a list that costs it its vectors."""
+        if not nothing:
+            self._lists_lost = -1
+        elif self._lists_lost >= 0:
+            self._lists_lost += 1
 
     def read(self, value: Any, request: Request) -> Reply:
         choice = value["choices"][0]

@@ -10,7 +10,7 @@ import attrs
 
 from kleene.planner.specs import Price
 from kleene.udfs.protocols import OnText as OnText
-from kleene.udfs.protocols import Reply, Request, Route
+from kleene.udfs.protocols import ProviderError, Reply, Request, Route
 
 EMBED_HINT = 'name one that makes vectors: [aliases.embed] candidates = ["openai:text-embedding-3-small"] in kleene.toml, or --model embed=local'
 
@@ -18,7 +18,7 @@ EMBED_HINT = 'name one that makes vectors: [aliases.embed] candidates = ["openai
 @attrs.frozen
 class Capabilities:
     """What a model has, as it is asked here. ``logprobs``: scores are read from log-probabilities. ``context_window`` is in tokens, None: not
-    known. ``batch``: the most items worth asking for in one request."""
+    known. ``batch``: the most items worth asking for in one request; ``embed_batch``: the most texts whose vectors are."""
 
     streaming: bool = False
     tools: bool = False
@@ -30,6 +30,7 @@ class Capabilities:
     embeddings: bool = False
     context_window: int | None = None
     batch: int = 20
+    embed_batch: int = 1
 
     @property
     def lacks(self) -> tuple[str, ...]:
@@ -81,6 +82,11 @@ class Provider(Protocol):
     async def aclose(self) -> None:
         """Close the connections opened in the running trio loop. The provider can be used again."""
         ...
+
+
+def one_text_only(name: str, model: str) -> ProviderError:
+    """For who asks for several vectors at once of a model that has not the like: ask again for each alone."""
+    return ProviderError("bad_request", f"{name} ({model}) takes one text at a time", sent=False)
 
 
 def vector_text(vector: Iterable[Any]) -> str:

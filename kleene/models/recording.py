@@ -51,8 +51,10 @@ def previous(path: str) -> str | None:
 
 
 def route_to_json(route: Route) -> dict[str, Any]:
-    """A route without its alias and how quick it is; what is None or False is left out."""
+    """A route without its alias and how quick it is; what is None or False is left out, and one text at a time for vectors."""
     fields = {k: v for k, v in attrs.asdict(route).items() if k not in ("alias", "instant") and v not in (None, False)}
+    if route.embed_batch == 1:
+        del fields["embed_batch"]
     if route.price is not None:
         fields["price"] = {k: v for k, v in attrs.asdict(route.price).items() if v not in (None, "")}
     return fields

@@ -204,6 +204,7 @@ class Router:
             window,
             provider.free,
             instant=getattr(provider, "instant", False),
+            embed_batch=provider.capabilities.embed_batch,
         )
 
 

@@ -7,6 +7,8 @@ The real ones are slow to start, so that they run with ``scripts/test --all`` on
 from __future__ import annotations
 
 import importlib.util
+import json
+import math
 import os
 import shutil
 import socket
@@ -25,6 +27,7 @@ from kleene.models.http_provider import HttpProvider
 from kleene.planner.specs import AnswerType
 from kleene.udfs.answers import Answered, read, schema_for
 from kleene.udfs.protocols import Message, ProviderError, Reply, Request
+from kleene.udfs.vectors import vector_texts
 from tests.fake_server import Ask, FakeServer, Say, failure
 from tests.kleene.models.wires import WIRES, ask, fail, run, send
 
@@ -243,3 +246,18 @@ def test_a_text_becomes_a_vector(server: Server) -> None:
     request = attrs.evolve(ask("a red apple"), wants="embedding")
     vector = read(AnswerType("embedding", "FLOAT[]"), reply_of(server, "openai", server.plain, request))
     assert isinstance(vector, Answered)
+
+
+def test_many_texts_become_the_vectors_of_each(server: Server) -> None:
+    if not server.embeds:
+        pytest.skip(f"{server.name} has no vectors")
+    texts = ["a red apple", "ein grüner Apfel", "a car"]
+    alone = [
+        json.loads(reply_of(server, "openai", server.plain, attrs.evolve(ask(text), wants="embedding")).text)
+        for text in texts
+    ]
+    together = attrs.evolve(ask(), messages=tuple(Message("user", t) for t in texts), wants="embedding")
+    found = vector_texts(reply_of(server, "openai", server.plain, together), 3)
+    for i, text in enumerate(found):  # numbers differ a little with what is computed beside them
+        near = [math.dist(json.loads(text or "[]"), vector) for vector in alone]
+        assert near.index(min(near)) == i, near

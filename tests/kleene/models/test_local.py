@@ -80,7 +80,8 @@ def test_booleans_json_and_scores_come_out_of_the_local_model(local: Local) -> N
 @pytest.mark.parametrize("wire", ["openai", "anthropic", "responses"])
 def test_the_three_wires_speak_to_a_real_server(local: Local, wire: str) -> None:
     run(lambda: say(local, ask("Hi", max_tokens=1)), 60)
-    url = local._server.listening_address
+    assert local._chat is not None
+    url = local._chat.endpoint.removesuffix("/v1")
     made: dict[str, HttpProvider] = {
         "openai": OpenAI("smol", base_url=url + "/v1", api_key="k"),
         "anthropic": Anthropic("smol", base_url=url, api_key="k"),
