@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kleene.connection import Fetched
-from kleene.planner.errors import Cancelled, KleeneError, number
+from kleene.connection import Connection, Fetched
+from kleene.planner.errors import Cancelled, KleeneError, PlanError, number
 from kleene.result import Result
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ def perform(running: Running, call: ToolCall, box: Toolbox, fetched: Fetched) ->
 
     Effects that were done stay done: the error of a later one says how many there were.
     """
-    from kleene.tools.values import rows_json
-
-    assert call.spec.table is not None
+    check_table(call, running.around.connection)
     effects = list(effects_of(call, box, rows_of(fetched), running.around.session))
     found: list[tuple[Any, ...]] = []
     done = 0
@@ -47,12 +45,29 @@ def perform(running: Running, call: ToolCall, box: Toolbox, fetched: Fetched) ->
         if done:
             error.message += f" (after {number(done)} of {number(len(effects))} uses)"
         raise
-    kind = call.spec.answer.sql
-    return running.around.connection.fetch(
-        f"SELECT unnest(CAST(CAST($1 AS JSON) AS {kind}), max_depth := 2)",
-        [rows_json(call.spec.table, found)],
-        query=True,
-    )
+    return _as_relation(call, running.around.connection, found)
+
+
+def check_table(call: ToolCall, connection: Connection) -> None:
+    """Raise ``PlanError`` before anything is done where the table that is to be made is there already."""
+    if call.table is not None and not call.replace and connection.describe(f"SELECT * FROM {call.table}") is not None:
+        raise PlanError(
+            f"the table {call.table} is there already", hint=f"CREATE OR REPLACE TABLE {call.table} AS CALL ..."
+        )
+
+
+def _as_relation(call: ToolCall, connection: Connection, found: list[tuple[Any, ...]]) -> Fetched:
+    import pyarrow as pa
+
+    from kleene.tools.values import rows_json
+
+    assert call.spec.table is not None
+    given = pa.table({"rows": pa.array([rows_json(call.spec.table, found)], pa.large_string())})
+    query = f"SELECT unnest(CAST(CAST(rows AS JSON) AS {call.spec.answer.sql}), max_depth := 2) FROM kleene_given"
+    with connection.registered({"kleene_given": given}):
+        if call.table is None:
+            return connection.fetch(query, query=True)
+        return connection.fetch(f"CREATE {'OR REPLACE ' if call.replace else ''}TABLE {call.table} AS {query}")
 
 
 def _performed(running: Running, box: Toolbox, effect: Effect) -> list[tuple[Any, ...]]:

@@ -27,7 +27,7 @@ FORMS = {
     "agent": "CREATE AGENT name [MODEL 'alias'] [EFFORT 'low'] [TOOLS (a, b)] [BUDGET (calls 20, dollars 0.5)] [TURNS 10] "
     "[TABLES (t)] [RETURNS (verdict BOOLEAN)] [PROMPT 'text']",
     "calibrate": "CALIBRATE FUNCTION name [SAMPLE 20] [RECALL 0.9] [PRECISION 0.9] [CONFIDENCE 0.95] FROM (SELECT ...)",
-    "call": "CALL tool(arguments) [FROM (SELECT ...) AS q]",
+    "call": "[CREATE [OR REPLACE] TABLE t AS] CALL tool(arguments) [FROM (SELECT ...) AS q]",
     "set": "SET key = value, for example SET budget.dollars = 0.5",
     "reset": "RESET key, for example RESET budget.dollars",
     "explain": "EXPLAIN [ANALYZE] [(FORMAT text)] statement",
@@ -191,9 +191,20 @@ class OwnGrammar(DuckDBParser):
         replace = self._word("OR", "REPLACE")
         if self._word("AGENT"):
             return self._create_agent(replace)
+        if self._peek_words(4)[:1] == ("TABLE",) and self._peek_words(4)[2:] == ("AS", "CALL"):
+            return self._create_table_of_call(replace)
         if not self._word("FUNCTION") or not self._is_call_function():
             return None
         return self._create_function(replace)
+
+    def _create_table_of_call(self, replace: bool) -> exp.Expr:
+        self._advance()
+        name = self._name("the table's name", "call")
+        self._advance()
+        call = self._own_call()
+        call.set("table", name)
+        call.set("replace", replace)
+        return call
 
     def _is_call_function(self) -> bool:
         """Whether ``name(...)`` is followed by RETURNS, or by AS and one of our bodies; else it is a DuckDB macro."""

@@ -81,13 +81,19 @@ class Calibrate(OwnStatement):
 
 
 class CallTool(OwnStatement):
-    """``CALL this(expressions) [FROM source]``.
+    """``[CREATE [OR REPLACE] TABLE table AS] CALL this(expressions) [FROM source]``.
 
     ``this`` Identifier, or Dot where the name is qualified; ``expressions`` the arguments, a named one as PropertyEQ; ``source`` a Select
-    over the rows to call for: its projections are ``*`` and are to be replaced by the arguments.
+    over the rows to call for: its projections are ``*`` and are to be replaced by the arguments. ``table`` Identifier, ``replace`` bool.
     """
 
-    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False, "source": False}
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expressions": False,
+        "source": False,
+        "table": False,
+        "replace": False,
+    }
 
 
 class SetKey(OwnStatement):
@@ -205,7 +211,13 @@ def _calibrate(generator: Generator, node: exp.Expr) -> str:
 
 def _call(generator: Generator, node: exp.Expr) -> str:
     source = node.args.get("source")
-    text = f"CALL {generator.sql(node, 'this')}({', '.join(generator.sql(a) for a in node.expressions)})"
+    table = node.args.get("table")
+    made = (
+        ""
+        if table is None
+        else f"CREATE {'OR REPLACE ' if node.args.get('replace') else ''}TABLE {generator.sql(table)} AS "
+    )
+    text = f"{made}CALL {generator.sql(node, 'this')}({', '.join(generator.sql(a) for a in node.expressions)})"
     return text if source is None else f"{text} {generator.sql(source).removeprefix('SELECT * ')}"
 
 

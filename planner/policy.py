@@ -193,6 +193,8 @@ class _Check:
             if not isinstance(tree.this, exp.Identifier):
                 self._refuse("a tool's name has no schema", "Write CALL tool(arguments).", tree.this)
             self._tool(tree.this.name, tree.this)
+            if tree.args.get("table") is not None:
+                self._made(tree.args["table"], replaced=bool(tree.args.get("replace")))
         if isinstance(tree, nodes.Calibrate):
             self._tool(tree.this.name, tree.this)
         if isinstance(tree, nodes.CreateAgent):
@@ -229,9 +231,15 @@ class _Check:
             )
         target = node.this.this if isinstance(node.this, exp.Schema) else node.this
         self._plain(target, "created")
-        if target.name.lower().startswith(RESERVED_PREFIX):
+        self._made(target, replaced=bool(node.args.get("replace")))
+
+    def _made(self, target: exp.Expr, *, replaced: bool) -> None:
+        name = target.name.lower()
+        if name.startswith(RESERVED_PREFIX):
             self._refuse(f"names that begin with {RESERVED_PREFIX} are Kleene's", "Choose another name.", target)
-        if node.args.get("replace") and self.tables(target.name.lower()) and not self.writable(target.name.lower()):
+        if _looks_like_file(name):
+            self._refuse(f"{target.name} looks like a file", self._file_hint(), target)
+        if replaced and self.tables(name) and not self.writable(name):
             self._refuse(f"{target.name} cannot be replaced", "Choose another name.", target)
 
     def _drop(self, node: exp.Drop) -> None:

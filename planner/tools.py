@@ -104,11 +104,16 @@ def parameters_of(call: CallSpec) -> tuple[str, ...]:
 
 @attrs.frozen
 class ToolCall:
-    """``CALL tool(...) FROM q`` as planned: the tool, the parameters that are given, and the query of their values, one row a use."""
+    """``CALL tool(...) FROM q`` as planned: the tool, the parameters that are given, and the query of their values, one row a use.
+
+    ``table`` is the name (as SQL) of a table that is made of the tool's rows, ``replace``: in place of one that there is.
+    """
 
     spec: FunctionSpec
     given: tuple[Param, ...]
     query: exp.Select
+    table: str | None = None
+    replace: bool = False
 
 
 def tool_call(tree: nodes.CallTool, spec: FunctionSpec, statement: Statement) -> ToolCall:
@@ -133,4 +138,6 @@ def tool_call(tree: nodes.CallTool, spec: FunctionSpec, statement: Statement) ->
     source = tree.args.get("source")
     query = exp.Select() if source is None else source.copy()
     query.set("expressions", values or [exp.alias_(exp.Literal.number(1), "kleene_0")])
-    return ToolCall(spec, params, query)
+    table = tree.args.get("table")
+    made = None if table is None else table.sql(CallSQL, identify=True)
+    return ToolCall(spec, params, query, made, bool(tree.args.get("replace")))

@@ -102,7 +102,7 @@ class SessionWorld:
         else:
             result = self._engine.run_statement(statement)
         if isinstance(tree, nodes.CallTool):
-            return self._called(result)
+            return self._called(tree, result)
         if result.final:
             self.final = result
         text = result.plan if result.plan is not None else self._said
@@ -110,9 +110,17 @@ class SessionWorld:
             return Outcome(message=text, usage=result.usage, warnings=result.warnings)
         return outcome_of(result)
 
-    def _called(self, result: Result) -> Outcome:
+    def _called(self, tree: nodes.CallTool, result: Result) -> Outcome:
         """Effects are done once: a turn that runs again is given what they gave."""
         outcome = outcome_of(result)
+        table = tree.args.get("table")
+        if table is not None:
+            count = int(result.rows[0][0])
+            columns = self._columns_of(self._connection.con, table.name)
+            outcome = Outcome(
+                message=f"created table {table.name}({columns}) with {count:,} row{'' if count == 1 else 's'}",
+                usage=result.usage,
+            )
         self._journal.mark(self._connection.con, self.turn, self._statement, outcome)
         return outcome
 

@@ -203,3 +203,20 @@ def test_a_resumed_run_does_no_effect_twice(tmp_path: Path, point: str) -> None:
     if point != "none":
         assert start("resume").stdout == "final\n"
     assert (tmp_path / "done").read_text() == "one\ntwo\ntwo\n"
+
+
+def test_a_session_keeps_what_a_tool_gave_in_a_table(tools: Tools) -> None:
+    script = Script(
+        sql("CREATE TABLE got AS CALL note(value) FROM words('a b')"),
+        sql("CREATE OR REPLACE TABLE ctx AS CALL note('x')"),
+        sql("CREATE TABLE kleene_x AS CALL note('x')"),
+        sql("FINAL FROM got"),
+    )
+    with engine(script, tools=tools.given) as k:
+        run = k.run("Go", context="some text", allow=["note"])
+    assert run.answer is not None
+    assert run.answer.fetchall() == [("noted a",), ("noted b",)]
+    assert "created table got(value VARCHAR) with 2 rows" in script.told(1)
+    assert "error: ctx cannot be replaced" in script.told(2)
+    assert "error: names that begin with kleene_ are Kleene's" in script.told(3)
+    assert tools.done == ["a", "b"]

@@ -423,3 +423,26 @@ def test_show_functions_lists_tools(k) -> None:
         "The words of a text.",
     )
     assert rows["note"][4] == "VOLATILE"
+
+
+# -- a table of what a tool gave ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_made_of_what_a_tool_gave(k, tools) -> None:
+    assert k.sql("CREATE TABLE got AS CALL note(text) FROM t ORDER BY i").fetchall() == [(4,)]
+    assert k.sql("SELECT value FROM got WHERE value LIKE 'noted d%'").fetchall() == [("noted d e",)]
+    with pytest.raises(PlanError) as caught:
+        k.sql('CREATE TABLE "Got" AS CALL note(text) FROM t')
+    assert (caught.value.message, len(tools.done)) == ('the table "Got" is there already', 4)
+    k.sql("CREATE OR REPLACE TABLE got AS CALL note('x')")
+    assert k.sql("FROM got").fetchall() == [("noted x",)]
+    k.sql("CREATE TABLE none AS CALL note(text) FROM t WHERE false")
+    assert k.sql("DESCRIBE none").fetchall()[0][:2] == ("value", "VARCHAR")
+    assert k.sql("EXPLAIN CREATE TABLE y AS CALL note('x')").plan == "would use note once:\n  note('x')"
+
+
+@pytest.mark.parametrize("sql", ["CREATE TABLE s.a AS CALL note('x')", "CREATE TABLE AS CALL note('x')"])
+def test_a_table_of_a_call_has_a_plain_name(k, tools, sql) -> None:
+    with pytest.raises(kleene.KleeneError):
+        k.sql(sql)
+    assert tools.done == []
