@@ -80,7 +80,9 @@ def attach(
         ledger = Ledger(budget or BudgetLimits())
         granted = ToolSettings.of(config).granting(allow_hosts, unsafe_shell=unsafe_shell)
         services.notes.extend(ignored_tables(config))
-        box = toolbox_for(workspace, granted, tools, services.events.emit, approve, keep=str(store) != ":memory:")
+        box = toolbox_for(
+            workspace, config, granted, tools, services.events.emit, approve, keep=str(store) != ":memory:"
+        )
         engine = Engine(con, services, ledger=ledger, trust=trust, workspace=workspace, owns_services=True, tools=box)
         engine.state.catalog = engine.state.catalog.with_tools(box.functions())
         engine.state.settings = engine.state.settings.set("concurrency", concurrency)

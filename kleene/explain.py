@@ -12,6 +12,8 @@ import duckdb
 from kleene.planner.callplan import CallPlan, Site, StopSpec
 from kleene.planner.emit import emit
 from kleene.planner.errors import NoModel, number
+from kleene.planner.specs import CallSpec
+from kleene.planner.tools import command_of
 from kleene.udfs.lookups import Key, SiteAnswers
 from kleene.udfs.statement import Ask, CallSite
 from kleene.udfs.stops import stops_of
@@ -124,7 +126,7 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
         stop = next((stop for stop in plan.stops if stop.site == site.number), None)
         if site.spec.session == "tool":
             item = _tool(site, len(asks), waits, bounded)
-            if item.exact and site.demand is None:
+            if item.exact and looks_only(site.spec):
                 settled.add(site.number)
         elif stop is not None and asks:
             item = _until_stopped(site, estimate, stop, asks)
@@ -168,6 +170,11 @@ def cheapest(running: Running, plan: CallPlan, params: Any) -> CallPlan:
     priced = [(explain(running, c, params).estimate, -i, c) for i, c in enumerate(candidates)]
     best = min(priced, key=lambda p: (p[0].dollars, p[0].calls, -p[1]))
     return best[2]
+
+
+def looks_only(spec: CallSpec) -> bool:
+    """Whether EXPLAIN may use it: a tool that stands in FROM, not the command of a SHELL function."""
+    return spec.session == "tool" and command_of(spec) is None
 
 
 def _tool(site: Site, uses: int, waits: frozenset[int], bounded: bool) -> SiteEstimate:
@@ -275,7 +282,7 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> _Counted:
     if plan.kind == "write" and not own:
         return _Counted(problem="not counted inside your transaction")
     call_sites = [CallSite(s.spec, s.volatility, SiteAnswers(name=f"{running.number}:{s.number}")) for s in plan.sites]
-    tools = [c for c in call_sites if c.spec.session == "tool"]
+    tools = [c for c in call_sites if looks_only(c.spec)]
     stops = stops_of(plan.stops, str(running.number), 1)
     around.lookups.open([c.answers for c in call_sites], stops)
     text = emit(plan, str(running.number), suffix=around.suffix, dry=True)

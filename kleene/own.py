@@ -9,7 +9,7 @@ import attrs
 
 from kleene.planner import nodes
 from kleene.planner.catalog import Catalog
-from kleene.planner.errors import PlanError, PolicyError
+from kleene.planner.errors import PolicyError
 from kleene.planner.settings import KEYS, Settings
 from kleene.planner.specs import BudgetLimits
 from kleene.planner.statements import Statement, agent_spec, function_spec, setting_value
@@ -39,8 +39,6 @@ def run_own(statement: Statement, state: State, ledger: Ledger, *, trust: str) -
         return _reset(tree.this.name, state, ledger, trust=trust)
     if isinstance(tree, nodes.CreateFunction):
         spec = function_spec(tree, statement)
-        if spec.body == "shell":
-            raise PlanError("AS SHELL functions are not available yet", hint="use AS PROMPT or AS SQL")
         state.catalog = state.catalog.with_function(spec, replace=bool(tree.args.get("replace")))
         return message(f"created function {spec.signature()}")
     if isinstance(tree, nodes.CreateAgent):

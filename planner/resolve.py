@@ -174,7 +174,7 @@ class _Resolver:
         given = arguments_of(node, spec, self.statement)
         if spec.body == "session":
             spec, given = self._session(node, spec, given)
-        elif spec.body == "tool":
+        elif spec.body in ("tool", "shell"):
             given = tools.given_arguments(given, spec)
             spec = tools.shaped(spec, given)
         call_spec, values = self._specify(node, spec, given)
@@ -182,7 +182,7 @@ class _Resolver:
             values = [(tools.as_argument(v, t), "VARCHAR" if tools.is_nested(t) else t) for v, t in values]
         if spec.body == "session":
             call_spec = sessions.specified(call_spec, spec, given, self.catalog)
-        elif spec.body == "tool":
+        elif spec.body in ("tool", "shell"):
             call_spec = tools.specified(call_spec, spec, given)
         if spec.aggregate:
             self._aggregate(node, spec, call_spec, values)

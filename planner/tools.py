@@ -14,7 +14,7 @@ from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import PlanError
 from kleene.planner.roles import rows_type
 from kleene.planner.sessions import SEPARATOR
-from kleene.planner.specs import CallSpec, FunctionSpec, Param, Template, Volatility
+from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec, Param, Template, Volatility
 from kleene.planner.statements import Statement, span_of
 
 
@@ -73,21 +73,23 @@ def given_arguments(given: Mapping[str, exp.Expr], spec: FunctionSpec) -> dict[s
 
 
 def shaped(spec: FunctionSpec, given: Mapping[str, exp.Expr]) -> FunctionSpec:
-    """The function as this call uses it: its template for the arguments that are given."""
+    """The function as this call uses it: its template for the arguments that are given; the output of a command is read as text."""
     parts: list[str | int] = []
     for i in range(max(1, sum(p.name.lower() in given for p in spec.params))):
         parts += [SEPARATOR, i] if i else [i]
-    return attrs.evolve(spec, template=Template(tuple(parts)))
+    answer = spec.answer if spec.body == "tool" else AnswerType("text", spec.answer.sql)
+    return attrs.evolve(spec, template=Template(tuple(parts)), answer=answer)
 
 
 def specified(call: CallSpec, spec: FunctionSpec, given: Mapping[str, exp.Expr]) -> CallSpec:
-    """The call's specification: who answers is the tool, told which parameters its arguments are."""
+    """The call's specification: who answers is the tool, told which parameters its arguments are, and for a SHELL function the command."""
     names = ",".join(p.name for p in spec.params if p.name.lower() in given)
+    command = f"\n{spec.text}" if spec.body == "shell" else ""
     return CallSpec(
         function=call.function,
         template=call.template,
         answer=call.answer,
-        system=f"{spec.name}({names})",
+        system=f"{spec.name}({names}){command}",
         session="tool",
     )
 
@@ -98,8 +100,18 @@ def parameters_of(call: CallSpec) -> tuple[str, ...]:
     >>> parameters_of(CallSpec("lines", Template((0,)), rows_type(()), system="lines(path,to)", session="tool"))
     ('path', 'to')
     """
-    inside = (call.system or "()").partition("(")[2][:-1]
+    inside = (call.system or "()").partition("\n")[0].partition("(")[2][:-1]
     return tuple(inside.split(",")) if inside else ()
+
+
+def command_of(call: CallSpec) -> str | None:
+    """The command of a SHELL function's call, its holes unfilled; None for a tool's.
+
+    >>> command_of(CallSpec("f", Template((0,)), rows_type(()), system="f(a)\\necho {a}", session="tool"))
+    'echo {a}'
+    """
+    _, mark, command = (call.system or "").partition("\n")
+    return command if mark else None
 
 
 @attrs.frozen

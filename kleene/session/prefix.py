@@ -63,7 +63,7 @@ _EXAMPLES = (
     ("read", "FROM files('**/*.md') f, LATERAL read(f.path) r, columns f.path, r.text"),
     ("", "SELECT * FROM {name}(...)"),
 )
-_EFFECT_TOOLS = "- A tool with effects runs once a row, only as a statement of its own: CALL {name}(...) [FROM query]."
+_EFFECT_TOOLS = "- A tool with effects runs once a row, only as a statement of its own: CALL {name}(...) [FROM query], or CREATE TABLE t AS CALL ... to keep its rows."
 
 _STRATEGY = """\
 # How to work

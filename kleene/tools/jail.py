@@ -169,6 +169,10 @@ class Jail:
     writable: Globs
     system_devices: frozenset[int] = attrs.field(eq=False, repr=False)
 
+    def read_only(self) -> Jail:
+        """The same folder, in which nothing may be written."""
+        return attrs.evolve(self, writable=Globs.of())
+
     @classmethod
     def of(cls, root: str | os.PathLike[str], writable: tuple[str, ...] = ("**",)) -> Jail:
         """The jail over an existing folder. Raises ``ConfigError`` where there is none, or where it lies on ``/proc``, ``/sys`` or ``/dev``."""

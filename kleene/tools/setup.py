@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from kleene.config import Config
 from kleene.planner.errors import ConfigError
+from kleene.planner.specs import Param, Volatility
 from kleene.tools import READ_TOOLS
-from kleene.tools.base import Limits, Tool, Work
+from kleene.tools.base import Limits, Row, Tool, Work
 from kleene.tools.functions import tool
+from kleene.tools.hosts import HostRules
 from kleene.tools.index import SearchIndex
 from kleene.tools.jail import Jail
 from kleene.tools.sandbox import Sandbox
 from kleene.tools.settings import ToolSettings
-from kleene.tools.shell import shell
-from kleene.tools.toolbox import Approve, Toolbox
+from kleene.tools.shell import fill, output_of, run_command, shell
+from kleene.tools.toolbox import Approve, MakeCommand, Toolbox
+from kleene.tools.web import web_fetch
+from kleene.tools.webclient import Reach
+from kleene.tools.websearch import choose, load_providers, web_search
 from kleene.tools.writing import writing
 from kleene.udfs.events import Event
 
@@ -69,8 +75,38 @@ class Workplace:
         )
 
 
+def effect_tools(settings: ToolSettings, config: Config) -> Iterator[Tool]:
+    """The standard tools with effects. Raises ``ConfigError`` for a host or a search provider that is none."""
+    sandbox = Sandbox(network=settings.shell_network, unsafe=settings.unsafe_shell)
+    service = choose(load_providers(), config.web_search.provider, config.web_search.api_key, os.environ)
+    web = web_fetch(Reach(HostRules.of(settings.allow_hosts))), web_search(service)
+    for effect in (*writing(), shell(sandbox), *web):
+        yield attrs.evolve(effect.tool, describe=effect.describe)
+
+
+def command_tool(settings: ToolSettings) -> MakeCommand:
+    """What runs the commands of SHELL functions. They stand in expressions, so they may look and not write: the sandbox is read-only."""
+    sandbox = Sandbox(network=settings.shell_network, unsafe=settings.unsafe_shell)
+
+    def make(name: str, params: tuple[str, ...], command: str) -> Tool:
+        def run(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+            text = fill(command, dict(zip(params, arguments, strict=True)))
+            done = run_command(sandbox, attrs.evolve(work, workspace=work.workspace.read_only()), text)
+            yield (output_of(done),)
+
+        def describe(arguments: tuple[Any, ...]) -> str:
+            return f"run: {fill(command, dict(zip(params, arguments, strict=True)))}"
+
+        given = tuple(Param(p, "VARCHAR") for p in params)
+        columns = (Param("stdout", "VARCHAR"),)
+        return Tool(name, given, len(given), columns, run, Volatility.VOLATILE, describe=describe)
+
+    return make
+
+
 def toolbox_for(
     workspace: str | Path,
+    config: Config,
     settings: ToolSettings,
     own: Sequence[Any],
     emit: Callable[[Event], None],
@@ -82,9 +118,7 @@ def toolbox_for(
 
     ``keep``: the index for search stays in the workspace. Raises ``ConfigError`` for two of one name.
     """
-    sandbox = Sandbox(network=settings.shell_network, unsafe=settings.unsafe_shell)
-    effects = [attrs.evolve(e.tool, describe=e.describe) for e in (*writing(), shell(sandbox))]
-    tools = {t.name: t for t in (*READ_TOOLS, *effects)}
+    tools = {t.name: t for t in (*READ_TOOLS, *effect_tools(settings, config))}
     named: set[str] = set()
     for given in own:
         made = given if isinstance(given, Tool) else tool(given)
@@ -95,4 +129,6 @@ def toolbox_for(
         named.add(made.name.lower())
         tools[made.name.lower()] = made
     place = Workplace(workspace, settings, keep=keep)
-    return Toolbox(tools.values(), place.work, emit, approve, on_close=place.close, idle=place.idle)
+    return Toolbox(
+        tools.values(), place.work, emit, approve, on_close=place.close, idle=place.idle, command=command_tool(settings)
+    )

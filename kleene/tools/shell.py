@@ -77,6 +77,16 @@ def row_of(outcome: Outcome) -> Row:
     return (done.stdout, stderr, code, done.duration_ms)
 
 
+def output_of(outcome: Outcome) -> str:
+    """What a command that must succeed wrote, without its last line end. Raises ``ToolError`` with the last of what it said where it failed."""
+    done = outcome.finished
+    code, note = exit_code(done.status)
+    if code:
+        said = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]
+        raise ToolError(note or f"the command ended with exit code {code}{f': {said}' if said else ''}")
+    return done.stdout.removesuffix("\n")
+
+
 def exit_code(status: int) -> tuple[int, str | None]:
     """The code to show for a status, and a note where a signal ended the command. Shells say 128 + n for signal n, and so does bwrap.
 

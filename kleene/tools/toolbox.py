@@ -10,9 +10,9 @@ from typing import Any
 
 import attrs
 
-from kleene.planner.errors import CallFailed, KleeneError, PolicyError, ToolError
-from kleene.planner.specs import CallSpec, FunctionSpec
-from kleene.planner.tools import parameters_of, tool_function
+from kleene.planner.errors import CallFailed, ConfigError, KleeneError, PolicyError, ToolError
+from kleene.planner.specs import CallSpec, FunctionSpec, Volatility
+from kleene.planner.tools import command_of, parameters_of, tool_function
 from kleene.tools.asking import ask
 from kleene.tools.base import Tool, Work
 from kleene.tools.values import argument, rows_json
@@ -21,6 +21,8 @@ from kleene.udfs.events import Event, ToolUsed
 
 ARGUMENT_CHARACTERS = 2_000  # of the arguments in the trace
 
+MakeCommand = Callable[[str, tuple[str, ...], str], Tool]
+"""Of a function's name, parameters and command: the tool that runs it, with its output as one row of one column."""
 MakeWork = Callable[[Callable[[], bool], str], Work]
 
 
@@ -55,6 +57,7 @@ class Toolbox:
         approve: Approve | None = None,
         on_close: Callable[[], None] = lambda: None,
         idle: Callable[[], frozenset[str]] = frozenset,
+        command: MakeCommand | None = None,
     ):
         self._tools = {t.name.lower(): t for t in tools}
         self._make_work = make_work
@@ -62,6 +65,7 @@ class Toolbox:
         self.approve = approve
         self.close = on_close
         self.idle = idle
+        self._make_command = command
 
     def functions(self) -> tuple[FunctionSpec, ...]:
         """The tools as the catalog has them."""
@@ -70,6 +74,11 @@ class Toolbox:
             for t in self._tools.values()
         )
 
+    def _command(self, name: str, params: tuple[str, ...], command: str) -> Tool:
+        if self._make_command is None:
+            raise ConfigError(f"{name} runs a command, and there is no shell here")
+        return self._make_command(name, params, command)
+
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._tools
 
@@ -77,9 +86,14 @@ class Toolbox:
 
     def open(self, spec: CallSpec, arguments: tuple[str, ...], statement: str) -> Use:
         """One use by a statement, as dispatch asks for it (``kleene.udfs.children.Tools``)."""
+        names = parameters_of(spec)
+        command = command_of(spec)
+        if command is not None:
+            return Use(
+                self, self._command(spec.function, names, command), dict(zip(names, arguments, strict=False)), statement
+            )
         tool = self._tools[spec.function.lower()]
         types = {p.name: p.type for p in tool.params}
-        names = parameters_of(spec)
         given = {n: argument(a, types[n]) for n, a in zip(names, arguments, strict=False)}
         return Use(self, tool, given, statement)
 
@@ -92,13 +106,17 @@ class Toolbox:
 
     def perform(self, effect: Effect, statement: str, cancelled: Callable[[], bool]) -> list[tuple[Any, ...]]:
         """Do it, once it is approved. Raises ``PolicyError`` where it is not, ``CallFailed`` where it cannot be done, ``Cancelled``."""
+        return self.do(self._tools[effect.tool.lower()], effect, statement, cancelled)
+
+    def do(self, tool: Tool, effect: Effect, statement: str, cancelled: Callable[[], bool]) -> list[tuple[Any, ...]]:
+        """``perform`` with the tool at hand."""
         if self.approve is not None and not self.approve(effect):
-            self._used(self._tools[effect.tool.lower()], effect.arguments, statement, time.time(), "", "not approved")
+            self._used(tool, effect.arguments, statement, time.time(), "", "not approved")
             raise PolicyError(
                 f"{effect.tool} was not approved: {effect.description}",
                 hint="go on without it, or ask for something else",
             )
-        return self.use(self._tools[effect.tool.lower()], effect.arguments, statement, cancelled)[0]
+        return self.use(tool, effect.arguments, statement, cancelled)[0]
 
     # -- both --------------------------------------------------------------------------------------------------------------------------
 
@@ -155,6 +173,10 @@ class Use:
         self._cancelled = threading.Event()
 
     def run(self) -> ChildReply:
+        if self._tool.volatility is Volatility.VOLATILE:  # the command of a SHELL function: its output is the answer
+            effect = Effect(self._tool.name, self._given, described(self._tool, self._given))
+            rows = self._box.do(self._tool, effect, self._statement, self._cancelled.is_set)
+            return ChildReply(str(rows[0][0]))
         return ChildReply(self._box.use(self._tool, self._given, self._statement, self._cancelled.is_set)[1])
 
     def cancel(self) -> None:

@@ -75,7 +75,7 @@ def test_tools_and_agents_are_told_of_where_there_are_some() -> None:
     text = system_prefix(catalog, BudgetLimits())
     assert "- A read tool is a table function, free, used once a distinct argument: SELECT * FROM grep(...)." in text
     assert (
-        "- A tool with effects runs once a row, only as a statement of its own: CALL write_file(...) [FROM query]."
+        "- A tool with effects runs once a row, only as a statement of its own: CALL write_file(...) [FROM query], or CREATE TABLE t AS CALL ... to keep its rows."
         in text
     )
     assert catalog_text(catalog) == (

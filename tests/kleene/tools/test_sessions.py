@@ -58,7 +58,10 @@ def test_effects_are_granted_by_the_run(tools: Tools) -> None:
         run = k.run("Go", allow=["note"])
     assert (run.outcome, tools.done) == ("final", ["a", "b"])
     prefix = script.asked()[0].system
-    assert "only as a statement of its own: CALL note(...) [FROM query]." in prefix
+    assert (
+        "only as a statement of its own: CALL note(...) [FROM query], or CREATE TABLE t AS CALL ... to keep its rows."
+        in prefix
+    )
     assert "\nTools with effects (CALL):\n- note(text) -> value: writes something down\n" in prefix
     assert "noted a\nnoted b" in script.told(1)
 

@@ -228,3 +228,57 @@ def test_the_users_configuration_grants(folder: Path, monkeypatch: pytest.Monkey
         "[tools] has the unknown key unsafe",
         "did you mean unsafe_shell?",
     )
+
+
+@needs_sandbox
+class TestShellFunctions:
+    def test_arguments_are_words_whatever_they_hold(self, k: kleene.Engine, folder: Path) -> None:
+        k.sql("CREATE FUNCTION words(path TEXT) RETURNS BIGINT AS SHELL 'wc -w < {path}'")
+        k.sql("CREATE FUNCTION echo(text TEXT) RETURNS TEXT AS SHELL 'printf %s {text}'")
+        assert k.sql("SELECT words('top.txt') + 1 AS n").fetchall() == [(5,)]
+        hostile = "$(touch pwned); `id` '\" ; rm -rf . & \\"
+        assert k.sql("SELECT echo($1)", [hostile]).fetchall() == [(hostile,)]
+        assert not (folder / "pwned").exists()
+
+    def test_it_runs_once_a_row_and_not_for_null(self, k: kleene.Engine) -> None:
+        k.sql("CREATE FUNCTION up(t TEXT) RETURNS TEXT AS SHELL 'echo {t} | tr a-z A-Z'")
+        assert k.sql("SELECT up(t) FROM (VALUES ('a'), (NULL), ('a')) v(t)").fetchall() == [("A",), (None,), ("A",)]
+        assert k.sql("SELECT count(*) FROM trace_tool_calls").fetchall() == [(2,)]
+
+    def test_a_stable_one_runs_once_a_distinct_argument(self, k: kleene.Engine) -> None:
+        k.sql("CREATE FUNCTION up(t TEXT) RETURNS TEXT AS SHELL 'echo {t} | tr a-z A-Z' STABLE")
+        assert k.sql("SELECT up(t) FROM (VALUES ('a'), (NULL), ('a')) v(t)").fetchall() == [("A",), (None,), ("A",)]
+        assert k.sql("SELECT count(*) FROM trace_tool_calls").fetchall() == [(1,)]
+
+    def test_other_types_are_read_from_its_output(self, k: kleene.Engine) -> None:
+        k.sql(
+            "CREATE FUNCTION both() RETURNS STRUCT(a BIGINT, b TEXT) AS SHELL 'printf ''{{\"a\": 1, \"b\": \"x\"}}'''"
+        )
+        assert k.sql("SELECT both().b").fetchall() == [("x",)]
+        k.sql("CREATE FUNCTION yes() RETURNS BOOLEAN AS SHELL 'echo true'")
+        assert k.sql("SELECT yes() AND true").fetchall() == [(True,)]
+
+    def test_a_failed_command_fails_by_name(self, k: kleene.Engine) -> None:
+        k.sql("CREATE FUNCTION bad(t TEXT) RETURNS TEXT AS SHELL 'echo no {t} >&2; exit 4'")
+        with pytest.raises(CallFailed) as caught:
+            k.sql("SELECT bad('x')")
+        assert caught.value.message == "bad('x') failed: the command ended with exit code 4: no x"
+
+    def test_it_may_look_and_not_write(self, k: kleene.Engine, folder: Path) -> None:
+        k.sql("CREATE FUNCTION poke(t TEXT) RETURNS TEXT AS SHELL 'touch {t}'")
+        with pytest.raises(CallFailed, match="Read-only file system"):
+            k.sql("SELECT poke('new')")
+        assert not (folder / "new").exists()
+
+    def test_explain_runs_no_command(self, k: kleene.Engine) -> None:
+        k.sql("CREATE FUNCTION up(t TEXT) RETURNS TEXT AS SHELL 'echo {t}' STABLE")
+        assert "[tool]" in k.explain("SELECT llm(up(path)) FROM files('**')").text
+        assert k.sql("SELECT tool FROM trace_tool_calls").fetchall() == [("files",)]
+
+    def test_a_session_has_them_where_it_has_the_shell(self, folder: Path) -> None:
+        make = "CREATE FUNCTION n(p TEXT) RETURNS BIGINT AS SHELL 'wc -l < {p}'"
+        for allow, told in ((["shell"], "\n2\n"), ([], "error: AS SHELL is not available here")):
+            script = Script(sql(f"{make}; SELECT n('top.txt') AS lines"), sql("FINAL(1)"))
+            with scripted(script, workspace=folder) as k:
+                k.run("Go", allow=allow)
+            assert told in script.told(1)
