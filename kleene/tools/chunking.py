@@ -32,6 +32,8 @@ def cut(text: str, size: int, overlap: int = 0) -> Iterator[str]:
     while start < length:
         end = length if length - start <= window else _end(text, start + least, start + window)
         piece = text[start:end].strip("\r\n")
+        if start and text[start - 1] != "\n":  # within a line; at its beginning spaces may mean something
+            piece = piece.lstrip(" \t")
         if piece.strip():
             yield piece
         if end == length:

@@ -82,12 +82,13 @@ def _blame(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     (path,) = arguments
     with work.workspace.open(path) as file:
         repository = Repository.of(work)
-        command = ("blame", "--no-progress", "--line-porcelain", "--contents=-", "--", file.path)
+        command = ("blame", "--no-progress", "--no-textconv", "--line-porcelain", "--contents=-", "--", file.path)
         sha = author = ""
         number = 0
         for line in _split(repository.output(work, *command, stdin=file.stream()), b"\n"):
             if line.startswith("\t"):
-                yield number, sha, author, line[1:].removesuffix("\r")
+                committed = sha.strip("0") != ""
+                yield number, sha if committed else None, author if committed else None, line[1:].removesuffix("\r")
             elif line.startswith("author "):
                 author = line.removeprefix("author ")
             elif (header := re.match(r"([0-9a-f]{40,64}) \d+ (\d+)", line)) is not None:
@@ -131,5 +132,5 @@ GIT_BLAME = Tool(
     columns=(Param("lineno", "BIGINT"), SHA, AUTHOR, Param("text", "VARCHAR")),
     run=_blame,
     volatility=Volatility.STABLE,
-    description="who wrote each line of a file, and in which commit",
+    description="who wrote each line of a file, and in which commit (NULL: not committed yet)",
 )

@@ -9,8 +9,9 @@ import selectors
 import struct
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
@@ -43,7 +44,8 @@ def compiled(pattern: str) -> re.Pattern[str]:
     if len(pattern) > MAX_PATTERN:
         raise ToolError(f"the pattern has more than {MAX_PATTERN:,} characters", kind="invalid arguments")
     try:
-        return re.compile(pattern)
+        with _quiet():
+            return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise ToolError(
             f"{pattern!r} is no regular expression: {error}",
@@ -161,7 +163,8 @@ def required(pattern: str, flags: int) -> Literal | None:
     try:
         from re import _parser  # type: ignore[attr-defined]
 
-        runs = list(_runs(_parser.parse(pattern, flags & ~re.UNICODE)))
+        with _quiet():
+            runs = list(_runs(_parser.parse(pattern, flags & ~re.UNICODE)))
     except Exception:  # a module of the standard library without promises: without it all lines are looked at
         return None
     best = max(runs, key=len, default="")
@@ -170,6 +173,14 @@ def required(pattern: str, flags: int) -> Literal | None:
         return None
     whole = best == pattern and len(runs) == 1 and not any_case
     return Literal(best.lower() if any_case else best, whole, any_case)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Python warns of patterns that another version may read otherwise; whoever wrote the pattern would not see it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _runs(items: Iterable[tuple[Any, Any]]) -> Iterator[str]:

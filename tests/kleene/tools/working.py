@@ -1,0 +1,27 @@
+"""A workspace for tests of tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from kleene.tools import Jail, Limits, Work, ask
+from kleene.tools.base import Row, Tool
+
+
+def write(root: Path, files: dict[str, str | bytes]) -> Path:
+    for path, content in files.items():
+        target = root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.encode() if isinstance(content, str) else content)
+    return root
+
+
+def work(root: Path, **limits: Any) -> Work:
+    return Work(Jail.of(root), limits=attrs.evolve(Limits(), **limits))
+
+
+def rows(tool: Tool, where: Path | Work, *arguments: Any) -> list[Row]:
+    return list(ask(tool, where if isinstance(where, Work) else work(where), arguments))
