@@ -216,9 +216,10 @@ def _folder(folder: Path, notes: list[str]) -> Iterator[_Document]:
             continue
         try:
             kind = office.kind_of(path, _label(inside), notes)
+            unreadable = kind is None and _kind(path) is not None
         except ConfigError:
-            kind = None
-        if kind is None and _kind(path) is not None:
+            unreadable = True
+        if unreadable:
             skipped.append(_label(inside))
             continue
         yield _Document(_label(inside), partial(_open, path), kind=kind, may_fail=kind is not None)
