@@ -19,13 +19,15 @@ class Effect:
 
 
 def shortened(text: str, width: int = 120) -> str:
-    """A text on one line, cut where it is long.
+    """A text on one line as a person may judge it: what cannot be seen is written out, and what is left out is counted.
 
-    >>> shortened("a\\n b"), shortened("abcdefgh", 6)
-    ('a b', 'abc...')
+    >>> print(shortened("a\\n b\\x1b[2J\\u202e"), shortened("abcdefgh", 6), sep="\\n")
+    a b\\x1b[2J\\u202e
+    abcdef... (2 more)
     """
     line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 3] + "..."
+    cut = line[:width] + (f"... ({len(line) - width:,} more)" if len(line) > width else "")
+    return cut if cut.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut)
 
 
 def counted(text: object) -> str:

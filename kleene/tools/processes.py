@@ -34,7 +34,9 @@ class Bounds:
     """What a command may use. ``cpu_s``, ``file_bytes`` (of one file that it writes) and ``files`` (open at a time) are each process's own;
     ``memory_bytes`` and ``processes`` bound a process and all of them together; ``stream_bytes`` is kept of each output, the first half and
     the last; who says more than ``drained_bytes`` is ended, for reading what nobody keeps costs time too. ``scratch_bytes``: of its private
-    /tmp and of /dev/shm."""
+    /tmp and of /dev/shm. ``reserve_bytes``: a command is ended too when the machine has less memory left than
+    this and had ``memory_bytes`` more (or twice as much) when it began: what lies in pipes, sockets and nameless files is no process's own.
+    """
 
     cpu_s: int = 600
     memory_bytes: int = 4 << 30
@@ -44,6 +46,7 @@ class Bounds:
     scratch_bytes: int = 512 << 20
     stream_bytes: int = 1 << 20
     drained_bytes: int = 512 << 20
+    reserve_bytes: int = 512 << 20
 
 
 @attrs.frozen
@@ -160,6 +163,7 @@ class _Watch:
         self.out = Capture(bounds.stream_bytes)
         self.err = Capture(bounds.stream_bytes)
         self.family = Family(process.pid)
+        self.begun_with = _available() or 0
         self._selector = selectors.DefaultSelector()
         for stream, capture in ((process.stdout, self.out), (process.stderr, self.err)):
             assert stream is not None
@@ -212,6 +216,11 @@ class _Watch:
         most = self.bounds.memory_bytes
         if self.family.memory(exact=False) > most and self.family.memory(exact=True) > most:
             return f"more than {most >> 20:,} MiB of memory"
+        left = _available()
+        if left is not None and left < min(
+            self.bounds.reserve_bytes, self.begun_with - min(most, self.begun_with // 2)
+        ):
+            return f"the machine has only {left >> 20:,} MiB of memory left"
         return None
 
     def _read(self, wait_s: float) -> None:
@@ -291,6 +300,15 @@ def _stat(pid: int) -> tuple[str, str]:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return fields[0], fields[19]
     return "", ""
+
+
+def _available() -> int | None:
+    """Bytes of memory that the machine could still give; None where it does not say."""
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return None
 
 
 def _resident(pid: int) -> int:

@@ -37,7 +37,8 @@ def shell(sandbox: Sandbox) -> Effect:
         yield row_of(run_command(sandbox, work, command, cwd, timeout_ms))
 
     params = (Param("cmd", "VARCHAR"), Param("cwd", "VARCHAR"), Param("timeout_ms", "BIGINT"))
-    description = "runs a command of sh in the workspace, in a sandbox without network"
+    network = "with" if sandbox.network else "without"
+    description = f"runs a command of sh in the workspace, in a sandbox {network} network; .git is read-only in it"
     return Effect(Tool("shell", params, 1, COLUMNS, run, Volatility.VOLATILE, description), describe)
 
 
@@ -60,10 +61,11 @@ def run_command(
         raise ToolError(f"timeout_ms is {wait_ms:,}; it may be 1 to {MAX_TIMEOUT_MS:,}", kind="invalid arguments")
     with work.workspace.folder(cwd or "") as folder:
         request = Request(("/bin/sh", "-c", command), folder="/".join(folder.parts))
-    deadline = min(work.deadline, time.monotonic() + wait_ms / 1000)
+    own = time.monotonic() + wait_ms / 1000
+    deadline = min(work.deadline, own)
     outcome = run_confined(sandbox, work.workspace, request, deadline=deadline, cancelled=work.cancelled)
     if outcome.finished.ended is not None:
-        raise _ended(command, outcome.finished)
+        raise _ended(command, outcome.finished, own_time=own <= work.deadline)
     return outcome
 
 
@@ -100,7 +102,7 @@ def exit_code(status: int) -> tuple[int, str | None]:
     return status, None
 
 
-def _ended(command: str, done: Finished) -> ToolError:
+def _ended(command: str, done: Finished, *, own_time: bool) -> ToolError:
     said = (done.stderr or done.stdout).rstrip("\n")[-1000:]
     tail = f"; its last output:\n{said}" if said else ""
     what = f"{shortened(command)!r}"
@@ -108,7 +110,12 @@ def _ended(command: str, done: Finished) -> ToolError:
         return ToolError(
             f"{what} was not done after {done.duration_ms / 1000:.1f} s and was killed{tail}",
             kind="timed out",
-            hint="give it longer with shell(cmd, cwd, timeout_ms), or do less at once",
+            hint=(
+                "give it longer with shell(cmd, cwd, timeout_ms), or "
+                if own_time
+                else "the statement's own time was over: "
+            )
+            + "do less at once",
         )
     return ToolError(f"{what} was killed: {done.ended}{tail}", kind="too large", hint="do less at once")
 
@@ -118,8 +125,8 @@ def describe(arguments: tuple[Any, ...]) -> str:
     >>> describe(("pytest -q", "src", None))
     'run in src: pytest -q'
     """
-    command, cwd = arguments[0], arguments[1] if len(arguments) > 1 else None
-    return f"run{f' in {cwd}' if cwd else ''}: {shortened(str(command))}"
+    command, cwd = (*arguments, None, None)[:2]
+    return f"run{f' in {shortened(str(cwd))}' if cwd else ''}: {shortened(str(command), 500)}"
 
 
 # SHELL functions

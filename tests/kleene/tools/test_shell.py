@@ -341,6 +341,14 @@ def test_many_processes_that_want_too_much_together_are_ended(work: Work) -> Non
 
 
 @needs_sandbox
+def test_memory_that_no_process_maps_is_seen_on_the_machine(work: Work) -> None:
+    program = "import os,time; f=os.memfd_create('x'); [os.write(f, bytes(1<<20)) for _ in range(400)]; time.sleep(9)"
+    sandbox = bounded(memory_bytes=200 << 20, reserve_bytes=1 << 60)
+    error = refusal(shell(sandbox), work, f'python3 -c "{program}"', None, 8_000)
+    assert "was killed: the machine has only" in error.message and error.kind == "too large"
+
+
+@needs_sandbox
 def test_memory_that_processes_share_counts_once(work: Work) -> None:
     program = "import os,time; x = bytearray(40_000_000); [os.fork() for _ in range(2)]; time.sleep(0.3); print('well')"
     stdout, stderr, _ = sh(work, f'python3 -c "{program}"', sandbox=bounded(memory_bytes=100 << 20))
@@ -412,7 +420,8 @@ def test_a_timeout_shows_what_was_said_last(work: Work) -> None:
 @needs_sandbox
 def test_the_deadline_of_the_statement_holds_too(work: Work) -> None:
     work = attrs.evolve(work, deadline=time.monotonic() + 0.2)
-    assert refusal(shell(Sandbox()), work, "sleep 9", None, 9_000).kind == "timed out"
+    error = refusal(shell(Sandbox()), work, "sleep 9", None, 9_000)
+    assert (error.kind, error.hint) == ("timed out", "the statement's own time was over: do less at once")
 
 
 @needs_sandbox
@@ -486,6 +495,15 @@ def test_without_a_sandbox_commands_are_refused(tmp_path: Path, work: Work, scri
     )
     assert probe(sandbox, work.workspace) == error.message
     assert not (Path(work.workspace.root) / "made").exists()
+
+
+@needs_sandbox
+def test_an_older_bubblewrap_will_do(tmp_path: Path, work: Work, folder: Path) -> None:
+    """Without mounts by descriptor, sizes, and the switch against nested namespaces."""
+    script = 'if [ "$1" = --help ]; then bwrap --help | grep -v -e bind-fd -e --size -e disable-userns; else exec bwrap "$@"; fi'
+    (folder / ".git").mkdir()
+    stdout, stderr, code = sh(work, "echo x > made; echo x > .git/x; cat made", sandbox=stub_bwrap(tmp_path, script))
+    assert (stdout, code) == ("x\n", 0) and "Read-only" in stderr
 
 
 UNSAFE = Sandbox(program="no-such-bwrap", unsafe=True)
@@ -572,5 +590,8 @@ def test_a_body_that_cannot_be_filled_is_refused(body: str, said: str) -> None:
 
 
 def test_a_dry_run_shows_the_command_on_one_line() -> None:
-    assert describe(("a\n  b " + "x" * 200,)) == "run: a b " + "x" * 113 + "..."
+    assert (
+        describe(("a\n  b \x1b[2K" + "x" * 600, "d\u202e"))
+        == r"run in d\u202e: a b \x1b[2K" + "x" * 492 + "... (108 more)"
+    )
     assert describe((None, None, None)) == "run: None"
