@@ -37,6 +37,7 @@ import attrs
 from kleene.planner.errors import ToolError
 from kleene.tools.jail import Jail
 from kleene.tools.processes import Bounds, Command, Finished, run
+from kleene.tools.syscalls import refusing
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt", "/nix/store", "/run/current-system/sw")
 SETTINGS = (
@@ -154,6 +155,7 @@ def _run_in_bubblewrap(
             *(sandbox.program, "--info-fd", str(info_write.fileno()), "--block-fd", str(block_read.fileno())),
             *_namespaces(sandbox, options),
             *mounts.arguments(request, sized="--size" in options),
+            *_seccomp(stack, options, mounts.fds),
             *("--chdir", str(Path(jail.root, request.folder)), "--", *request.argv),
         ]
 
@@ -187,6 +189,17 @@ def _namespaces(sandbox: Sandbox, options: frozenset[str]) -> list[str]:
     if "--disable-userns" in options:
         arguments.append("--disable-userns")
     return [*arguments, "--hostname", "sandbox", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+
+
+def _seccomp(stack: ExitStack, options: frozenset[str], fds: list[int]) -> list[str]:
+    program = refusing(os.uname().machine)
+    if program is None or "--seccomp" not in options:
+        return []
+    read, write = _pipe(stack)
+    write.write(program)
+    write.close()
+    fds.append(read.fileno())
+    return ["--seccomp", str(read.fileno())]
 
 
 class _Mounts:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import textwrap
@@ -24,6 +25,7 @@ from kleene.tools.jail import Jail
 from kleene.tools.processes import Bounds, Capture
 from kleene.tools.sandbox import Sandbox, probe, writable_parts
 from kleene.tools.shell import MAX_COMMAND_BYTES, UNCONFINED, describe, fill, quote, shell
+from kleene.tools.syscalls import REFUSED, refusing
 from tests.kleene.tools.work import needs_sandbox, refusal, use
 
 
@@ -312,6 +314,63 @@ def test_there_is_no_terminal_and_no_input(work: Work) -> None:
 @needs_sandbox
 def test_namespaces_cannot_be_nested(work: Work) -> None:
     assert sh(work, "unshare -Ur true")[2] != 0
+
+
+@needs_sandbox
+def test_a_command_holds_no_descriptor_of_ours(work: Work, folder: Path) -> None:
+    """One of a folder outside would lead out by ``..``."""
+    (folder / ".git").mkdir()
+    stdout, _, _ = sh(work, "exec ls /proc/self/fd")
+    assert stdout.split() == ["0", "1", "2", "3"]  # the last is the folder that ls lists
+
+
+CALLS = """
+import ctypes, errno, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for number in map(int, sys.argv[1:]):
+    ctypes.set_errno(0)
+    made = libc.syscall(number, -1, -1, -1, -1, -1)
+    print(errno.errorcode.get(ctypes.get_errno()) if made == -1 else "made")
+"""
+
+
+@needs_sandbox
+@pytest.mark.skipif(
+    os.uname().machine not in REFUSED, reason="the numbers of this machine's system calls are not known"
+)
+def test_keyrings_and_calls_into_the_kernel_are_refused(work: Work, folder: Path) -> None:
+    (folder / "calls.py").write_text(CALLS)
+    numbers = REFUSED[os.uname().machine]
+    stdout, stderr, _ = sh(
+        work, f"python3 calls.py {' '.join(map(str, numbers.values()))}; grep Seccomp: /proc/self/status"
+    )
+    assert stdout.split() == ["EPERM"] * len(numbers) + ["Seccomp:", "2"], stderr
+
+
+@pytest.mark.parametrize("machine", REFUSED)
+def test_each_refused_call_and_no_other_fails(machine: str) -> None:
+    """The program is run here as the kernel runs it."""
+    program = refusing(machine)
+    assert program is not None
+    arch = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]
+    refused = set(REFUSED[machine].values())
+    assert {n for n in range(600) if run_bpf(program, n, arch) == 0x50001} == refused
+    assert {run_bpf(program, n, arch) for n in set(range(600)) - refused} == {0x7FFF0000}
+    assert {run_bpf(program, n, 0x40000003) for n in range(600)} == {0x50026}
+    assert run_bpf(program, 0x40000001, arch) == (0x50026 if machine == "x86_64" else 0x7FFF0000)
+
+
+def run_bpf(program: bytes, number: int, arch: int) -> int:
+    held, at = 0, 0
+    while True:
+        code, yes, no, k = struct.unpack_from("<HBBI", program, 8 * at)
+        at += 1
+        if code == 0x20:
+            held = {0: number, 4: arch}[k]
+        elif code == 0x06:
+            return k
+        else:
+            at += yes if (held == k if code == 0x15 else held >= k) else no
 
 
 # Bombs
