@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kleene.cli.exits import Exit, exit_of
+from kleene.cli.faults import described
 from kleene.cli.parser import build_parser, command_named, parse
 from kleene.cli.signals import interruptible
 from kleene.cli.terminal import Terminal
@@ -23,6 +24,8 @@ def main(argv: Sequence[str] | None = None, *, terminal: Terminal | None = None,
     """Do what the arguments say and return the exit code. ``terminal`` and ``connect`` stand in for the real ones in tests."""
     args = parse(argv)
     terminal = terminal or Terminal()
+    if args.command is None and terminal.is_interactive:
+        args = parse([*(sys.argv[1:] if argv is None else argv), "repl"])
     if args.command is None:
         print(build_parser().format_help(), file=terminal.out, end="")
         return Exit.DONE
@@ -53,16 +56,6 @@ def failed(error: BaseException, text: str, terminal: Terminal, level: str) -> i
         terminal.error("".join(traceback.format_exception(error)).rstrip())
     terminal.error(text)
     return exit_of(error)
-
-
-def described(error: Exception) -> str:
-    """What is said about an error that is not Kleene's own: DuckDB's and the system's in their words, a fault of ours as what it is."""
-    if type(error).__module__.partition(".")[0] in ("duckdb", "_duckdb"):
-        return f"error: {error}"
-    if isinstance(error, OSError):
-        name = f": {error.filename}" if error.filename else ""
-        return f"error: {error.strerror or error}{name}"
-    return f"error: {type(error).__name__}: {error}\nhint: this is a fault of Kleene's; --log debug shows where it happened"
 
 
 def closed_pipe(terminal: Terminal) -> int:

@@ -6,7 +6,7 @@ import argparse
 import textwrap
 from collections.abc import Sequence
 
-from kleene.cli import doctor, explain, memo, models, resume, run, runs, setup, sql, trace
+from kleene.cli import doctor, explain, memo, models, repl, resume, run, runs, setup, sql, trace
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options
 from kleene.version import VERSION
@@ -16,6 +16,7 @@ COMMANDS: tuple[Command, ...] = (
     run.COMMAND,
     resume.COMMAND,
     sql.COMMAND,
+    repl.COMMAND,
     explain.COMMAND,
     trace.COMMAND,
     runs.COMMAND,

@@ -48,6 +48,9 @@ class Tally:
         self.root: str | None = None
         self.reply = ""  # of the root session's turn, as far as it has come
         self.wake = threading.Event()  # set when something is to be shown at once
+        self.share: Callable[[], tuple[str, float] | None] = lambda: (
+            None
+        )  # the budget's fullest dimension, and how full it is
         self._reply_of: tuple[str, int] | None = None
         self._screen = threading.RLock()
         self._live: Live | None = None
@@ -153,6 +156,7 @@ class Tally:
         >>> tally.line(tally.started_at + 8)
         '120 of 500 calls · 20 from the memo · 34.1k tokens · $0.1234 · 8 s'
         """
+        share = self.share()
         with self._lock:
             parts = [f"turn {self.turn + 1}"] if self.turn else []
             if self.known:
@@ -167,10 +171,21 @@ class Tally:
                 parts.append(f"{thousands(self.tokens)} tokens")
             if self.dollars:
                 parts.append(f"${self.dollars:.4f}")
+            if share is not None:
+                parts.append(bar(*share))
             if self.stopped:
                 parts.append(f"out of {self.stopped}")
             parts.append(f"{max(0.0, now - self.started_at):.0f} s")
         return " · ".join(parts)
+
+
+def bar(dimension: str, share: float) -> str:
+    """
+    >>> bar("dollars", 0.234)
+    '▰▰▱▱▱▱▱▱▱▱ 23% of the dollars'
+    """
+    full = min(10, int(share * 10))
+    return "▰" * full + "▱" * (10 - full) + f" {min(share, 1):.0%} of the {dimension}"
 
 
 def thousands(count: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kleene.cli.exits import Exit
@@ -10,20 +11,21 @@ from kleene.cli.invocation import Invocation, ResultLike
 from kleene.cli.progress import thousands
 
 if TYPE_CHECKING:
+    from kleene.cli.rows import Relation
     from kleene.planner.specs import Usage
 
 QUERY = re.compile(r"[\s(]*(SELECT|FROM|WITH|VALUES|TABLE)\b", re.IGNORECASE)
 
 
-def report(result: ResultLike, text: str, inv: Invocation) -> None:
-    """Print what a statement gave. How many rows a write has changed is a note, not a row."""
+def report(result: ResultLike, text: str, inv: Invocation, write: Callable[[Relation], None] | None = None) -> None:
+    """Print what a statement gave, its rows with ``write`` where that is given. How many rows a write has changed is a note, not a row."""
     if result.message is not None:
         inv.terminal.say(result.message)
     elif tuple(result.columns) == ("Count",) and not QUERY.match(text):
         for row in result.to_arrow_table().to_pylist():
             inv.terminal.say(f"{row['Count']:,} row{'' if row['Count'] == 1 else 's'}")
     else:
-        inv.write(result)
+        (write or inv.write)(result)
     for warning in result.warnings:
         inv.terminal.say(f"warning: {warning}")
 

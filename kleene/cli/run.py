@@ -14,6 +14,7 @@ from kleene.planner.errors import ConfigError
 if TYPE_CHECKING:
     from kleene.cli.invocation import Invocation, RunLike
     from kleene.cli.progress import Tally
+    from kleene.cli.rows import Relation
 
 DEFAULT_TURNS = 30
 
@@ -103,13 +104,13 @@ def approval(inv: Invocation, tally: Tally) -> Callable[[object], bool]:
     return approve
 
 
-def end_of_run(done: RunLike, inv: Invocation) -> int:
-    """Print the answer, say how the run ended, and give the exit code."""
+def end_of_run(done: RunLike, inv: Invocation, write: Callable[[Relation], None] | None = None) -> int:
+    """Print the answer (with ``write`` where that is given), say how the run ended, and give the exit code."""
     from kleene.cli.exits import exit_of, exit_of_run
     from kleene.cli.report import unknown_exit
 
     if done.answer is not None and done.answer.message is None:
-        inv.write(done.answer)
+        (write or inv.write)(done.answer)
     say_how_it_ended(done, inv)
     if done.outcome == "failed" and done.cause is not None:
         return exit_of(done.cause)

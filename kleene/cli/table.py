@@ -20,17 +20,26 @@ LEAST = 6  # the narrowest a column gets before rows are printed as records
 
 @attrs.frozen
 class Limits:
-    """``width`` in terminal columns and ``rows`` are None for all there is. ``color`` dims NULL, which is a word otherwise."""
+    """``width`` in terminal columns and ``rows`` are None for all there is. ``color`` dims NULL, which is a word otherwise.
+
+    ``whole``: each value on lines of its own, nothing cut. ``rest`` is what gives the rows that are not shown.
+    """
 
     width: int | None = None
     rows: int | None = None
     color: bool = False
+    whole: bool = False
+    rest: str = "--format csv prints all"
 
 
 def table_lines(relation: Relation, limits: Limits) -> Iterator[str]:
     """The lines of a table: header, rows, and how many rows there are. Rows that are too many to fit side by side become records."""
     total = relation.to_arrow_table().num_rows
     rows = first(as_text(relation), total if limits.rows is None else limits.rows)
+    if limits.whole:
+        yield from whole_records([visible(name) for name in relation.columns], rows, limits)
+        yield footer(total, len(rows), limits.rest)
+        return
     cells = [tuple(None if c is None else visible(c) for c in row) for row in rows]
     head = [visible(name) for name in relation.columns]
     widths = fit(natural(head, cells), limits.width)
@@ -38,7 +47,7 @@ def table_lines(relation: Relation, limits: Limits) -> Iterator[str]:
         yield from records(head, cells, limits)
     else:
         yield from grid(head, cells, widths, [is_number(t) for t in relation.types], limits)
-    yield footer(total, len(cells))
+    yield footer(total, len(cells), limits.rest)
 
 
 def show_result(result: Relation, limit: int = 40, out: TextIO | None = None) -> None:
@@ -60,13 +69,13 @@ def first(batches: Iterator[list[Cells]], count: int) -> list[Cells]:
     return rows[:count]
 
 
-def footer(total: int, shown: int) -> str:
+def footer(total: int, shown: int, rest: str = Limits().rest) -> str:
     """
     >>> footer(1, 1), footer(1234, 100)
     ('1 row', '1,234 rows: the first 100 are shown, --format csv prints all')
     """
     rows = f"{total:,} row{'' if total == 1 else 's'}"
-    return rows if shown >= total else f"{rows}: the first {shown:,} are shown, --format csv prints all"
+    return rows if shown >= total else f"{rows}: the first {shown:,} are shown, {rest}"
 
 
 def visible(text: str) -> str:
@@ -164,3 +173,34 @@ def records(head: Sequence[str], rows: Sequence[Cells], limits: Limits) -> Itera
         for name, cell in zip(head, row, strict=True):
             value = padded(cell, value_width, False, limits.color).rstrip()
             yield f"{padded(name, name_width, False, False)} │ {value}".rstrip()
+
+
+def whole_records(head: Sequence[str], rows: Sequence[Cells], limits: Limits) -> Iterator[str]:
+    """One block a row, each value in full: its own lines, folded at the width."""
+    from rich.cells import cell_len
+
+    name_width = min(max(map(cell_len, head), default=0), max(LEAST, (limits.width or 80) // 3))
+    room = None if limits.width is None else max(LEAST, limits.width - name_width - 3)
+    for n, row in enumerate(rows, 1):
+        yield f"── row {n} " + "─" * max(0, min(40, (limits.width or 80) - 10))
+        for name, cell in zip(head, row, strict=True):
+            label = padded(name, name_width, False, False)
+            if cell is None:
+                yield f"{label} │ {padded(None, 4, False, limits.color)}"
+                continue
+            for line in folded(cell, room):
+                yield f"{label} │ {line}".rstrip()
+                label = " " * name_width
+
+
+def folded(text: str, width: int | None) -> Iterator[str]:
+    """The lines of a text, safe to print, each at most ``width`` terminal columns.
+
+    >>> list(folded("one" + chr(10) + "日本語です", 4))
+    ['one', '日本', '語で', 'す']
+    """
+    from rich.cells import chop_cells
+
+    for line in text.split("\n"):
+        safe = visible(line)
+        yield from (chop_cells(safe, width) or [""]) if width is not None and safe else [safe]

@@ -47,6 +47,11 @@ class Terminal:
         return self.stdin.isatty() and self.err.isatty()
 
     @property
+    def is_interactive(self) -> bool:
+        """Whether a person can type here and see what comes back."""
+        return self.stdin.isatty() and self.out.isatty()
+
+    @property
     def color(self) -> bool:
         return self.out.isatty() and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
 
