@@ -241,6 +241,12 @@ class Connection:
         return {str(r[0]).lower() for r in found}
 
     @contextmanager
+    def given(self, name: str, column: str, text: str) -> Iterator[None]:
+        """Give a text of any size to a statement that takes no parameters: as a table of one row."""
+        with self.registered({name: pa.table({column: pa.array([text], pa.large_string())})}):
+            yield
+
+    @contextmanager
     def registered(self, tables: Mapping[str, Any]) -> Iterator[None]:
         """Give data frames and Arrow tables names for the time of a statement."""
         done: list[str] = []

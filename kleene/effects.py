@@ -57,14 +57,11 @@ def check_table(call: ToolCall, connection: Connection) -> None:
 
 
 def _as_relation(call: ToolCall, connection: Connection, found: list[tuple[Any, ...]]) -> Fetched:
-    import pyarrow as pa
-
     from kleene.tools.values import rows_json
 
     assert call.spec.table is not None
-    given = pa.table({"rows": pa.array([rows_json(call.spec.table, found)], pa.large_string())})
     query = f"SELECT unnest(CAST(CAST(rows AS JSON) AS {call.spec.answer.sql}), max_depth := 2) FROM kleene_given"
-    with connection.registered({"kleene_given": given}):
+    with connection.given("kleene_given", "rows", rows_json(call.spec.table, found)):
         if call.table is None:
             return connection.fetch(query, query=True)
         return connection.fetch(f"CREATE {'OR REPLACE ' if call.replace else ''}TABLE {call.table} AS {query}")
