@@ -56,12 +56,16 @@ def _clean(value: Any) -> Any:
         return clean(value)
     if isinstance(value, list):
         return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(str(key)): _clean(item) for key, item in value.items()}
     return value
 
 
 def _size(value: Any) -> int:
     if isinstance(value, str):
         return len(value) if value.isascii() else len(value.encode())
+    if isinstance(value, dict):
+        return sum(_size(str(key)) + _size(item) for key, item in value.items()) + 8
     return sum(map(_size, value)) + 8 if isinstance(value, list) else 8
 
 

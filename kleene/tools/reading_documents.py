@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -47,11 +46,7 @@ def _read_table(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
             if wanted is None or wanted.casefold() == table.name.casefold() or wanted == str(number):
                 found = True
                 for row, cells in named(table.rows, header):
-                    yield (
-                        table.name,
-                        row,
-                        json.dumps({name: plain(cell) for name, cell in cells.items()}, ensure_ascii=False),
-                    )
+                    yield table.name, row, {name: plain(cell) for name, cell in cells.items()}
         if wanted is not None and not found:
             near = did_you_mean(wanted, names)
             listed = f"there are: {', '.join(names[:20])}" if names else "it holds none"

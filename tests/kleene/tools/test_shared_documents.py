@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -39,14 +38,14 @@ def test_a_contract_with_tracked_changes() -> None:
 
 def test_a_price_list_disagrees_with_its_contract() -> None:
     def prices(path: str, sheet: str, column: str) -> dict[str, float]:
-        found = [json.loads(cells) for _, _, cells in rows(READ_TABLE, TASKS, path, sheet)]
+        found = [cells for _, _, cells in rows(READ_TABLE, TASKS, path, sheet)]
         return {cells["Part"]: float(cells[column]) for cells in found}
 
     schedule = prices(f"{SUPPLY}/pricing-schedule.xlsx", "Prices", "Unit price (USD)")
     contract = prices(f"{SUPPLY}/supply-agreement.docx", "table 1", "Unit price (USD)")
     assert schedule == {"Housing H-20": 41.5, "Impeller M-7": 18.75, "Flange F-3": 6.1}
     assert {part for part in schedule if schedule[part] != contract[part]} == {"Impeller M-7"}
-    assert json.loads(rows(READ_TABLE, TASKS, f"{SEVERANCE}/payroll.xlsx")[0][2])["Hire date"] == "2014-06-02"
+    assert rows(READ_TABLE, TASKS, f"{SEVERANCE}/payroll.xlsx")[0][2]["Hire date"] == "2014-06-02"
 
 
 def test_a_deck_and_mails() -> None:
@@ -56,9 +55,7 @@ def test_a_deck_and_mails() -> None:
     mail = rows(READ_PAGES, TASKS, f"{SUPPLY}/gc-request.eml")
     assert [title for _, title, _ in mail] == ["Key terms needed before Friday", "volumes.csv"]
     assert "whether our pending sale to Corvid Partners trips the assignment clause" in mail[0][2]
-    forecasts = [
-        json.loads(cells) for _, _, cells in rows(READ_TABLE, TASKS, f"{SUPPLY}/gc-request.eml", "volumes.csv")
-    ]
+    forecasts = [cells for _, _, cells in rows(READ_TABLE, TASKS, f"{SUPPLY}/gc-request.eml", "volumes.csv")]
     assert forecasts[1] == {"part": "Impeller M-7", "forecast_2025": "17000"}
 
 
