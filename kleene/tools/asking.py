@@ -27,6 +27,8 @@ def ask(tool: Tool, work: Work, arguments: Sequence[Any]) -> Iterator[Row]:
         raise ToolError(f"{tool.name} takes {_counted(tool)}, got {len(arguments)}", kind="invalid arguments")
     if any(value is None for value in given[: tool.required]):
         return
+    if tool.seconds is not None:
+        work = attrs.evolve(work, limits=attrs.evolve(work.limits, seconds=tool.seconds))
     work = attrs.evolve(work, deadline=min(work.deadline, time.monotonic() + work.limits.seconds))
     work.check()
     try:

@@ -79,7 +79,8 @@ class Tool:
     None, list, dict) for each, None for an optional one that is missing, and gives rows with a value for each of ``columns``, in an order that
     the same workspace always gives. ``volatility``: IMMUTABLE is a function of its arguments alone and remembered in the memo, STABLE is
     asked once per statement and distinct arguments, VOLATILE runs under CALL only. ``describe`` says in a few words what a use with these
-    arguments would do, for dry runs and approvals.
+    arguments would do, for dry runs and approvals. ``seconds`` is for a tool that takes its time as an argument: the most that a use may
+    have, in place of ``Limits.seconds``.
     """
 
     name: str
@@ -90,3 +91,4 @@ class Tool:
     volatility: Volatility
     description: str = ""
     describe: Callable[[tuple[Any, ...]], str] | None = None
+    seconds: float | None = None

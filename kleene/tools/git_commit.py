@@ -60,7 +60,9 @@ def _commit(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
 
 
 def _listed(paths: Any) -> Sequence[str]:
-    return [] if paths is None else [paths] if isinstance(paths, str) else [path for path in paths if path is not None]
+    if isinstance(paths, (list, tuple)):
+        return [str(path) for path in paths if path is not None]
+    return [] if paths is None else [str(paths)]
 
 
 def _changed(work: Work, repository: Repository) -> list[str]:

@@ -15,6 +15,7 @@ from kleene.planner.specs import Param, Volatility
 from kleene.tools import READ_TOOLS
 from kleene.tools.base import Limits, Row, Tool, Work
 from kleene.tools.functions import tool
+from kleene.tools.git_commit import git_commit
 from kleene.tools.hosts import HostRules
 from kleene.tools.index import SearchIndex
 from kleene.tools.jail import Jail
@@ -80,7 +81,7 @@ def effect_tools(settings: ToolSettings, config: Config) -> Iterator[Tool]:
     sandbox = Sandbox(network=settings.shell_network, unsafe=settings.unsafe_shell)
     service = choose(load_providers(), config.web_search.provider, config.web_search.api_key, os.environ)
     web = web_fetch(Reach(HostRules.of(settings.allow_hosts))), web_search(service)
-    for effect in (*writing(), shell(sandbox), *web):
+    for effect in (*writing(), shell(sandbox), git_commit(), *web):
         yield attrs.evolve(effect.tool, describe=effect.describe)
 
 

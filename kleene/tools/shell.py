@@ -39,7 +39,8 @@ def shell(sandbox: Sandbox) -> Effect:
     params = (Param("cmd", "VARCHAR"), Param("cwd", "VARCHAR"), Param("timeout_ms", "BIGINT"))
     network = "with" if sandbox.network else "without"
     description = f"runs a command of sh in the workspace, in a sandbox {network} network; .git is read-only in it"
-    return Effect(Tool("shell", params, 1, COLUMNS, run, Volatility.VOLATILE, description), describe)
+    tool = Tool("shell", params, 1, COLUMNS, run, Volatility.VOLATILE, description, seconds=MAX_TIMEOUT_MS / 1000)
+    return Effect(tool, describe)
 
 
 def run_command(

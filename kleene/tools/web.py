@@ -15,10 +15,10 @@ from kleene.planner.errors import ToolError
 from kleene.planner.specs import Param, Volatility
 from kleene.tools.base import Row, Tool, Work
 from kleene.tools.chunking import CHARACTERS_PER_TOKEN
-from kleene.tools.documents import Source
-from kleene.tools.documents import text as text_of
 from kleene.tools.effects import Effect, shortened
 from kleene.tools.hosts import parse_url
+from kleene.tools.reading_apart import read_apart
+from kleene.tools.texts import decode, is_binary
 from kleene.tools.webclient import Clock, Reach, Reply, Request, send
 
 COLUMNS = (Param("url", "VARCHAR"), Param("status", "INTEGER"), Param("text", "VARCHAR"), Param("tokens", "BIGINT"))
@@ -42,8 +42,9 @@ def web_fetch(reach: Reach) -> Effect:
     404 is a row like any other."""
 
     def run(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+        deadline = min(work.deadline, time.monotonic() + reach.seconds)
         reply = fetch(arguments[0], reach, work)
-        text = text_in(reply, work)
+        text = text_in(reply, work, deadline)
         yield (str(reply.url), reply.status, text, -(-len(text) // CHARACTERS_PER_TOKEN))
 
     description = "fetches a page of an allowed host as Markdown"
@@ -85,8 +86,8 @@ def _next(url: httpx.URL, location: str) -> httpx.URL:
         raise ToolError(f"{url.host} redirects to {location[:100]!r}, which is no URL", kind="other") from None
 
 
-def text_in(reply: Reply, work: Work) -> str:
-    """The text of a reply. Raises ``ToolError`` (unsupported) for what is none: pictures, archives, programs."""
+def text_in(reply: Reply, work: Work, deadline: float) -> str:
+    """The text of a reply, read until ``deadline``. Raises ``ToolError`` (unsupported) for what is none: pictures, archives, programs."""
     kind, charset = media_type(reply.headers.get("content-type", ""))
     data, suffix = reply.body, EXTENSIONS.get(kind)
     if suffix is None and _TEXT.fullmatch(kind):
@@ -98,7 +99,9 @@ def text_in(reply: Reply, work: Work) -> str:
     if charset is not None and (suffix in (".html", ".csv", ".txt")):
         # With a mark, so that nobody reads another encoding out of the page itself.
         data = codecs.BOM_UTF8 + data.decode(charset, "replace").encode("utf-8", "replace")
-    return text_of(Source.of(f"the reply of {reply.url.host}{suffix}", data, work.check))
+    if (suffix == ".txt" and not is_binary(data)) or not data:
+        return decode(data)
+    return read_apart(f"the reply of {reply.url.host}{suffix}", data, work, deadline=deadline)
 
 
 def media_type(header: str) -> tuple[str, str | None]:

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kleene.planner.errors import Cancelled, ToolError
-from kleene.tools.base import Work
+from kleene.tools.asking import ask
+from kleene.tools.base import Limits, Work
 from kleene.tools.jail import Jail
 from kleene.tools.processes import Bounds, Capture
 from kleene.tools.sandbox import Sandbox, probe, writable_parts
@@ -435,6 +436,7 @@ def test_a_file_that_grows_too_large_is_ended(work: Work, folder: Path) -> None:
     assert code == -1 and (folder / "big").stat().st_size == 1 << 20
 
 
+@settings(max_examples=50)
 @given(st.lists(st.binary(max_size=9), max_size=9), st.integers(2, 8))
 def test_a_capture_keeps_what_it_says(pieces: list[bytes], limit: int) -> None:
     capture = Capture(limit)
@@ -481,6 +483,13 @@ def test_the_deadline_of_the_statement_holds_too(work: Work) -> None:
     work = attrs.evolve(work, deadline=time.monotonic() + 0.2)
     error = refusal(shell(Sandbox()), work, "sleep 9", None, 9_000)
     assert (error.kind, error.hint) == ("timed out", "the statement's own time was over: do less at once")
+
+
+@needs_sandbox
+def test_a_command_has_the_time_it_was_given(work: Work) -> None:
+    """Not that of the tools that take no time as an argument."""
+    short = attrs.evolve(work, limits=Limits(seconds=0.1))
+    assert next(iter(ask(shell(Sandbox()).tool, short, ("sleep 0.3; echo done", None, 5_000))))[0] == "done\n"
 
 
 @needs_sandbox
@@ -604,6 +613,7 @@ HOSTILE = st.text(
 )
 
 
+@settings(max_examples=30)
 @given(HOSTILE)
 def test_a_quoted_value_is_one_word(value: str) -> None:
     done = subprocess.run(["sh", "-c", f"printf '%s' {quote(value)}"], capture_output=True, check=True)
@@ -622,6 +632,7 @@ BODIES = {
 }
 
 
+@settings(max_examples=40)
 @given(HOSTILE, st.sampled_from(sorted(BODIES)))
 def test_an_argument_never_becomes_a_command(value: str, body: str) -> None:
     done = subprocess.run(["sh", "-c", fill(BODIES[body], {"a": value})], capture_output=True, check=True)

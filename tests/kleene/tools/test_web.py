@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kleene.planner.errors import Cancelled, ConfigError, ToolError
@@ -174,6 +174,23 @@ def test_packed_replies_are_unpacked(server: Server, work: Work, pack: Callable[
 def test_two_gzip_members_are_one_text(server: Server, work: Work) -> None:
     url = server.says("/a", gzip.compress(b"one ") + gzip.compress(b"two"), Content_Encoding="gzip")
     assert fetched(server, work, url)[2] == "one two"
+
+
+@pytest.mark.parametrize("page", [b"<!--" * 200_000, b"<p>x <b>y</b>" * 200_000], ids=["comments", "long"])
+def test_a_page_that_is_slow_to_read_ends_in_time(server: Server, work: Work, page: bytes) -> None:
+    begun = time.monotonic()
+    error = refusal(web_fetch(to(server.host, seconds=0.5)), work, server.says("/a", page, "text/html"))
+    assert (error.kind, error.message) == ("timed out", "the reply of 127.0.0.1.html could not be read in time")
+    assert time.monotonic() - begun < 1.5
+
+
+def test_a_document_on_the_web_is_read_like_one_in_the_workspace(server: Server, work: Work) -> None:
+    from kleene.tools.building import docx_of
+
+    url = server.says("/a.docx", docx_of("# Title\n\nBody"), "application/octet-stream")
+    assert fetched(server, work, url)[2] == "# Title\n\nBody"
+    error = refusal(web_fetch(to(server.host)), work, server.says("/b", b"%PDF-1.4 broken", "application/pdf"))
+    assert error.kind == "unsupported" and "the reply of 127.0.0.1.pdf" in error.message
 
 
 # Limits
@@ -449,6 +466,7 @@ def test_an_entry_that_is_none_is_refused(entry: str) -> None:
     assert caught.value.message == f"{entry!r} names no host"
 
 
+@settings(max_examples=40)
 @given(st.ip_addresses(v=4))
 def test_an_address_is_as_public_as_what_carries_it(address: Any) -> None:
     number = int(address)
