@@ -118,11 +118,11 @@ def unusable(sandbox: Sandbox) -> str | None:
 
 
 def probe(sandbox: Sandbox, jail: Jail) -> str | None:
-    """Runs ``true`` in the sandbox. Why that fails, None where it works; for ``kleene doctor``."""
+    """Runs ``true`` in the sandbox, in a workspace that it may only read. Why that fails, None where it works; for ``kleene doctor``."""
     strict = attrs.evolve(sandbox, unsafe=False)
     try:
         done = run_confined(
-            strict, jail, Request(("true",)), deadline=time.monotonic() + SETUP_S, cancelled=lambda: False
+            strict, jail.writing(), Request(("true",)), deadline=time.monotonic() + SETUP_S, cancelled=lambda: False
         )
     except ToolError as error:
         return error.message
@@ -260,8 +260,9 @@ class _Mounts:
         store = Path(self.jail.root, STORE)
         if everything and not os.path.lexists(store):
             # A command that could make it would leave skills and settings there, to be believed later.
-            store.mkdir(mode=0o700)
-            (store / ".gitignore").write_text("*\n")
+            with contextlib.suppress(OSError):  # made meanwhile, or not to be made by a command either
+                store.mkdir(mode=0o700)
+                (store / ".gitignore").write_text("*\n")
         for path in dict.fromkeys((str(store), *(os.path.join(self.jail.root, name) for name in self.sandbox.hidden))):
             if os.path.islink(path):
                 raise ToolError(
@@ -281,7 +282,6 @@ class _Mounts:
             return
         self.stack.callback(os.close, fd)
         if self.by_fd:
-            os.set_inheritable(fd, True)
             self.fds.append(fd)
             yield from (f"{option}-fd", str(fd), path)
         else:

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -213,6 +214,18 @@ def test_closed_folders_cannot_be_moved_away(work: Work, folder: Path) -> None:
 def test_a_store_that_is_not_there_yet_cannot_be_planted(work: Work, folder: Path) -> None:
     sh(work, "mkdir -p .kleene/skills/evil; echo bad > .kleene/skills/evil/SKILL.md")
     assert not (folder / ".kleene" / "skills").exists()
+
+
+@needs_sandbox
+def test_many_commands_may_run_at_once(work: Work) -> None:
+    with ThreadPoolExecutor(6) as threads:
+        done = list(threads.map(lambda n: sh(work, f"echo {n} > f{n}; cat f{n}", ms=20_000)[0], range(12)))
+    assert done == [f"{n}\n" for n in range(12)]
+
+
+@needs_sandbox
+def test_a_probe_leaves_nothing_behind(folder: Path) -> None:
+    assert probe(Sandbox(), Jail.of(folder)) is None and list(folder.iterdir()) == []
 
 
 @needs_sandbox
