@@ -45,6 +45,7 @@ def attach(
     replay_strict: bool = False,
     lock_wait: float = 0.0,
     config: Config | None = None,
+    otel: Any = None,
 ) -> Engine:
     """Put Kleene on a DuckDB connection that is open already.
 
@@ -52,7 +53,9 @@ def attach(
     ``llm``, ``llm_bool``, ...) goes away with ``close``. ``store`` is the file that holds memo and trace (``":memory:"`` for none).
     ``models`` is described in ``kleene.models.build_handler`` (a ``CallHandler`` of your own is taken as it is); ``budget`` bounds all statements together.
     ``tools`` are Python functions (see ``kleene.tool``) beside the standard ones; ``approve`` is asked before each effect of a CALL (an ``Effect``).
-    ``allow_hosts`` are hosts that web tools may reach, ``unsafe_shell`` lets commands run without a sandbox where there is none. Raises ``StoreLocked``,
+    ``allow_hosts`` are hosts that web tools may reach, ``unsafe_shell`` lets commands run without a sandbox where there is none.
+    ``otel`` sends OpenTelemetry's spans (extra ``kleene[otel]``): True to the program's tracer provider, or give one; None does so where
+    the environment names an OTLP endpoint. Raises ``StoreLocked``,
     ``ConfigError`` and ``BusyConnection``.
     """
     if trust not in ("host", "model"):
@@ -72,7 +75,9 @@ def attach(
         else build_handler(models, config, record=record, replay=replay, replay_strict=replay_strict)
     )
     try:
-        services = Services.open(store, handler, concurrency=concurrency, on_event=on_event, lock_wait_s=lock_wait)
+        services = Services.open(
+            store, handler, concurrency=concurrency, on_event=on_event, lock_wait_s=lock_wait, otel=otel
+        )
     except BaseException:
         close_handler(handler)
         raise

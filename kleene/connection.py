@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -159,7 +160,9 @@ class Connection:
             finally:
                 done.set()
 
-        thread = threading.Thread(target=work, name="kleene-statement", daemon=True)
+        # In the caller's context: what is traced there stands below what the caller traces.
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=context.run, args=(work,), name="kleene-statement", daemon=True)
         thread.start()
         try:
             done.wait()

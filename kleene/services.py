@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import os
 import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from kleene.otel.enable import open_spans
 from kleene.store import Store, TraceWriter
 from kleene.store.learned import load_ratios, save_ratios
 from kleene.udfs.dispatch import Dispatcher
@@ -19,12 +22,16 @@ from kleene.udfs.memo import MemoWriter
 from kleene.udfs.protocols import CallHandler
 from kleene.udfs.runtime import Runtime
 
+if TYPE_CHECKING:
+    from kleene.otel.spans import Spans
+
 
 @attrs.define(eq=False)
 class Services:
     """Opened once per ``attach``; closed by the engine that opened it. ``run_id`` prefixes the ids of its statements.
 
     ``streams``: somebody wants the replies of sessions as they arrive (``CallStreamed``): who listens, unless it says ``streams = False``.
+    ``spans`` makes OpenTelemetry's of the events, where that is on.
     """
 
     store: Store
@@ -37,6 +44,7 @@ class Services:
     run_id: str
     notes: list[str] = attrs.field(factory=list)
     streams: bool = False
+    spans: Spans | None = None
     _numbers: itertools.count[int] = attrs.field(factory=lambda: itertools.count(1))
 
     @classmethod
@@ -48,8 +56,9 @@ class Services:
         concurrency: int = 32,
         on_event: Callable[[Event], None] | None = None,
         lock_wait_s: float = 0.0,
+        otel: Any = None,
     ) -> Services:
-        """Open the store and start what belongs to it. Raises ``StoreLocked`` and ``ConfigError``."""
+        """Open the store and start what belongs to it. ``otel`` is that of ``attach``. Raises ``StoreLocked`` and ``ConfigError``."""
         opened = Store.open(store, lock_wait_s=lock_wait_s)
         notes = list(opened.notes)
         events = EventStream()
@@ -57,6 +66,14 @@ class Services:
         events.subscribe(trace)
         if on_event is not None:
             events.subscribe(on_event)
+        try:
+            spans = open_spans(otel, os.environ, lambda: trace.trace_text, notes.append)
+        except BaseException:
+            trace.close()
+            opened.close()
+            raise
+        if spans is not None:
+            events.subscribe(spans)
         memo = MemoWriter(opened.memo())
         runtime = Runtime()
         dispatcher = Dispatcher(handler, memo, events.emit, concurrency=concurrency)
@@ -64,7 +81,7 @@ class Services:
         runtime.on_close(dispatcher.aclose)
         streams = on_event is not None and bool(getattr(on_event, "streams", True))
         run_id = time.strftime("%Y%m%d-%H%M%S-") + secrets.token_hex(2)
-        services = cls(opened, events, trace, memo, handler, runtime, dispatcher, run_id, notes, streams)
+        services = cls(opened, events, trace, memo, handler, runtime, dispatcher, run_id, notes, streams, spans)
         # Threads inside DuckDB when the interpreter ends would take the process down: an engine nobody closed is closed at exit.
         atexit.register(services.close)
         return services
@@ -77,6 +94,8 @@ class Services:
         self.runtime.close()
         self.memo.close()
         self.trace.close()
+        if self.spans is not None:
+            self.spans.close()
         if not self.store.closed:
             save_ratios(self.store, self.dispatcher.ratios.changed())
         self.store.close()

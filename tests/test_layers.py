@@ -56,6 +56,7 @@ CONFINED = {
     "httpcore": ("kleene.tools.webclient",),
     "prompt_toolkit": ("kleene.repl", "kleene.cli.setup"),
     "rich": ("kleene.cli", "kleene.repl"),
+    "opentelemetry": ("kleene.otel",),
 }
 
 

@@ -130,6 +130,8 @@ class CallFinished(Event):
     prompt: str | None = None
     reply: str | None = None
     degraded: str | None = None  # what the model lacks that was asked for, and what was done instead
+    wants: str = "text"  # or embedding; session: a child session answered
+    error_kind: str | None = None  # of ProviderError
 
 
 @attrs.frozen(kw_only=True)

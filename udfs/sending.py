@@ -35,13 +35,14 @@ OVERLOADED = ("rate_limited", "overloaded")
 class Sent:
     """What one call has sent so far, and which model answered (another than asked, where a candidate took over)."""
 
-    __slots__ = ("degraded", "retries", "route", "usage")
+    __slots__ = ("degraded", "failure", "retries", "route", "usage")
 
     def __init__(self, route: Route) -> None:
         self.route = route
         self.usage: Usage | None = None
         self.retries = 0
         self.degraded: str | None = None
+        self.failure: str | None = None  # the kind of the last attempt's error
 
     def add(self, usage: Usage) -> None:
         self.usage = usage if self.usage is None else self.usage + usage
@@ -104,6 +105,7 @@ class Sender:
                 endpoint.replied(self._gate.bound)
                 return reply
             except ProviderError as failure:
+                sent.failure = failure.kind
                 patience = started + self._patience_s if patience is None else patience
                 following = failure.reroute
                 wait = 0.0 if following is not None else self._wait_before_retry(failure, attempt, patience)
@@ -155,7 +157,7 @@ class Sender:
         usage = usage_of(request, reply, route)
         reservation.settle(usage)
         sent.add(usage)
-        sent.degraded = reply.degraded or None
+        sent.degraded, sent.failure = reply.degraded or None, None
         if reply.input_tokens is not None and route.endpoint != PYTHON:
             tokens = reply.input_tokens + reply.cache_read_tokens + reply.cache_write_tokens
             self.ratios.learn(route.model, request.characters(), tokens)

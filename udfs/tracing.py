@@ -102,6 +102,8 @@ class Tracer:
                 prompt=work.prompt,
                 reply=reply,
                 degraded=sent.degraded,
+                wants="session" if work.lane.spec.session else "embedding" if work.lane.makes_vectors else "text",
+                error_kind=sent.failure if error is not None else None,
             )
         )
 
@@ -200,5 +202,7 @@ class Tracer:
                 prompt=request.prompt,
                 reply=reply,
                 degraded=sent.degraded,
+                wants=request.wants,
+                error_kind=sent.failure if error is not None else None,
             )
         )
