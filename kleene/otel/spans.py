@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         SessionStarted,
         StatementFinished,
         StatementStarted,
+        ToolUsed,
         TurnFinished,
     )
 
@@ -268,7 +269,21 @@ class Spans:
             _failed(span, "cancelled" if event.error == "cancelled" else "_OTHER", self._said(event.error))
         span.end(_ns(event.at))
 
-    # -- calls
+    # -- calls and tools
+
+    def on_ToolUsed(self, event: ToolUsed) -> None:
+        attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": event.tool,
+            "gen_ai.tool.type": "function",
+            "kleene.bytes_out": event.bytes_out,
+            **self._text("gen_ai.tool.call.arguments", event.args),
+        }
+        above = None if event.statement is None else self._context_of(event.statement)
+        span = self._start(f"execute_tool {event.tool}", above, event.at - event.elapsed_ms / 1e3, attributes)
+        if event.error is not None:
+            _failed(span, "_OTHER", self._said(event.error))
+        span.end(_ns(event.at))
 
     def on_CallFinished(self, event: CallFinished) -> None:
         """A call is one span, its further attempts included. An answer that was there already is none, and a child has its session's."""

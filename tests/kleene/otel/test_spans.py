@@ -303,6 +303,26 @@ def test_vectors_are_an_operation_of_their_own() -> None:
     assert "gen_ai.usage.output_tokens" not in of(span)
 
 
+def test_tools_are_spans_of_their_statement() -> None:
+    def words(text: str) -> list[str]:
+        """The words of a text."""
+        if text == "secret":
+            raise ValueError(text)
+        return text.split()
+
+    seen = Seen()
+    with engine(lambda r: "true", seen, tools=[words]) as k:
+        assert k.sql("SELECT count(*) FROM words('my secret')").fetchall() == [(2,)]
+        with pytest.raises(CallFailed):
+            k.sql("SELECT * FROM words('secret')").fetchall()
+    one, other = seen.named("execute_tool words")
+    assert seen.path(one) == "statement > execute_tool words"
+    assert (of(one)["gen_ai.operation.name"], of(one)["gen_ai.tool.name"]) == ("execute_tool", "words")
+    assert (one.status.status_code, other.status.status_code) == (StatusCode.UNSET, StatusCode.ERROR)
+    assert not seen.named("chat m")
+    assert "secret" not in dump(seen)
+
+
 def dump(seen: Seen) -> str:
     return json.dumps([json.loads(s.to_json()) for s in seen.spans])
 
