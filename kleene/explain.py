@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import duckdb
 
+from kleene.keeping import keepable, may_end_next
 from kleene.planner.callplan import CallPlan, Site, StopSpec
 from kleene.planner.emit import emit
 from kleene.planner.errors import NoModel, number
@@ -111,8 +113,11 @@ def pure_plan(text: str, kind: str = "query") -> Plan:
 def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
     """Count what the first level needs, and price it. Sends nothing."""
     around = running.around
+    started = time.perf_counter()
     counted = _dry_run(running, plan, params)
     notes, bounded, problem = counted.notes, counted.bounded, counted.problem
+    seconds = time.perf_counter() - started
+    kept = _kept(running, plan, slow=bounded or 1000 * seconds >= around.settings.materialise_ms)
     found: list[SiteEstimate] = []
     by_number: dict[int, SiteEstimate] = {}
     total = Estimate()
@@ -159,7 +164,15 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
     exact = all(s.exact for s in found)
     summary = PlanEstimate(None, total.calls, total.tokens, total.dollars, unpriced=bool(total.unpriced))
     text = emit(plan, str(running.number), suffix=around.suffix, pretty=True)
-    return Plan(tuple(found), summary, exact, plan.rules, text, render(found, summary, plan, exact), plan.kind)
+    return Plan(tuple(found), summary, exact, plan.rules, text, render(found, summary, plan, exact, kept), plan.kind)
+
+
+def _kept(running: Running, plan: CallPlan, *, slow: bool) -> int:
+    """How many pure blocks a run would keep in temp tables: none where a run is quick, or one further run is sure to be the last."""
+    around = running.around
+    if not slow or may_end_next(plan, around.settings) or not around.connection.in_autocommit():
+        return 0
+    return len(keepable(plan, around.connection, around.settings).kept)
 
 
 def cheapest(running: Running, plan: CallPlan, params: Any) -> CallPlan:
@@ -344,7 +357,7 @@ def _run_once(running: Running, text: str, params: Any, call_sites: list[CallSit
     return bounded.is_set()
 
 
-def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact: bool) -> str:
+def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact: bool, kept: int = 0) -> str:
     lines = []
     for item in sites:
         site = item.site
@@ -367,6 +380,8 @@ def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact
     rules = list(plan.rules)
     if plan.compact is not None:
         rules.append("distinct_first where rows are many and arguments few")
+    if kept:
+        rules.append(f"materialise ({_count(kept, 'block')} without calls kept in temp tables while it runs)")
     if rules:
         lines.append("rules: " + ", ".join(rules))
     return "\n".join(lines)

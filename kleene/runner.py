@@ -13,6 +13,7 @@ import attrs
 import duckdb
 
 from kleene.connection import Connection, Fetched, Params
+from kleene.keeping import Keeping, used
 from kleene.planner.callplan import CallPlan
 from kleene.planner.dialect import CallSQL
 from kleene.planner.emit import emit
@@ -69,26 +70,50 @@ class Texts:
     """
 
     plain: str
+    params: Params = None
     compact: str | None = None
     least: int = 0
     count: Callable[[], int | None] = lambda: None
+    keep: Callable[[int, float, bool], tuple[str, Params] | None] = lambda runs, first_s, compact: None
     _rows: int | None = None
     _runs: int = 0
+    _first_s: float = 0.0
+    _kept: tuple[str, Params] | None = None
 
-    def run(self, execute: Callable[[str], Fetched], sites: list[SiteAnswers]) -> Fetched:
-        if self.compact is None:
-            return execute(self.plain)
+    def run(self, execute: Callable[[str, Params], Fetched], sites: list[SiteAnswers]) -> Fetched:
+        """One run. ``keep`` is asked before each but the first for a third text, over what was kept: with the runs so far, the seconds of
+        the first, and whether the second text served."""
         self._runs += 1
         if self._runs == 1:
-            self._rows = self.count()
-        if self._rows is None or self._rows < self.least:
-            return execute(self.plain)
+            if self.compact is not None:
+                self._rows = self.count()
+            started = time.perf_counter()
+            try:
+                return self._run(execute, sites)
+            finally:
+                self._first_s = time.perf_counter() - started
+        if self._kept is None:
+            self._kept = self.keep(self._runs - 1, self._first_s, self._is_compact())
+        if self._kept is not None:
+            try:
+                return execute(*self._kept)
+            except duckdb.Error:
+                self._kept = None  # the rows are the statement's, the text around them is ours: an error has to be the statement's own
+                self.keep = lambda runs, first_s, compact: None
+        return self._run(execute, sites)
+
+    def _is_compact(self) -> bool:
+        return self.compact is not None and self._rows is not None and self._rows >= self.least
+
+    def _run(self, execute: Callable[[str, Params], Fetched], sites: list[SiteAnswers]) -> Fetched:
+        if self.compact is None or self._rows is None or not self._is_compact():
+            return execute(self.plain, self.params)
         try:
-            fetched = execute(self.compact)
+            fetched = execute(self.compact, self.params)
         except duckdb.Error:
             # It reads the rows in a way of its own: what it cannot do (or meets first) is not the statement's error.
             self.compact = None
-            return execute(self.plain)
+            return execute(self.plain, self.params)
         if self._rows < REPEATED * max(len(s.notes) for s in sites):
             self.compact = None
         return fetched
@@ -156,17 +181,27 @@ class Running:
         return self._traced(lambda: self._fixed_point(plan, params), then)
 
     def _fixed_point(self, plan: CallPlan, params: Params) -> Fetched:
+        around = self.around
+        keeping = Keeping(around.connection, around.settings, str(self.number), around.suffix, params, self._guarded)
         try:
-            return self._loop(plan, params)
+            try:
+                return self._loop(plan, params, keeping)
+            except Shifting:
+                if not (keeping.plan or keeping.keep(plan)):
+                    raise
+            assert keeping.plan is not None
+            return self._loop(keeping.plan, used(keeping.plan, params), keeping)
         except Shifting as shifting:
             reason = "arguments change from run to run"
             site = plan.site(int(shifting.site.split(":")[1]))
             self.context.notes.append(
                 f"{site.label}: {reason}, so its calls were made on demand, as DuckDB came to them"
             )
-            return self._loop(plan.on_demand(reason), params)
+            return self._loop(plan.on_demand(reason), params, keeping)
+        finally:
+            keeping.close()
 
-    def _loop(self, plan: CallPlan, params: Params) -> Fetched:
+    def _loop(self, plan: CallPlan, params: Params, keeping: Keeping) -> Fetched:
         around = self.around
         write = plan.kind == "write"
         own_transaction = write and around.connection.in_autocommit()
@@ -177,7 +212,14 @@ class Running:
         stops = self._open_stops(plan)
         self._rounds = self._open_rounds(plan)
         text = emit(plan, str(self.number), suffix=around.suffix)
-        texts = Texts(text, self._compact(plan), around.settings.distinct_rows, lambda: self._count(plan, params))
+
+        def keep(runs: int, first_s: float, compact: bool) -> tuple[str, Params] | None:
+            wanted = plan.compact if compact and plan.compact is not None else plan
+            return keeping.text() if keeping.keep_if_slow(wanted, runs, first_s) else None
+
+        texts = Texts(
+            text, params, self._compact(plan), around.settings.distinct_rows, lambda: self._count(plan, params), keep
+        )
         around.services.events.emit(
             StatementPlanned(
                 at=time.time(), statement=self.statement_id, duckdb_sql=text, explain=", ".join(plan.rules)
@@ -192,7 +234,9 @@ class Running:
                 c.name for c in looked_up if plan.site(int(c.name.split(":")[1])).is_independent and c.name not in waved
             ),
             execute=lambda: texts.run(
-                lambda chosen: self._execute(chosen, params, query=plan.kind == "query", transaction=own_transaction),
+                lambda chosen, given: self._execute(
+                    chosen, given, query=plan.kind == "query", transaction=own_transaction
+                ),
                 [c.answers for c in looked_up],
             ),
             asking=self._caller,
@@ -202,6 +246,7 @@ class Running:
             stops=stops,
             max_runs=around.settings.max_runs,
             suspicious=plan.suspicious,
+            is_settled=lambda: keeping.plan is not None,
             waits={
                 named[s.number]: frozenset(named[w] for w in s.waits if w in named)
                 for s in plan.sites

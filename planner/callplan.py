@@ -62,13 +62,22 @@ class RoundSpec:
 
 
 @attrs.frozen
+class Kept:
+    """A pure block whose rows are kept in a temp table while the statement runs; ``KeptRows`` of its number read it."""
+
+    number: int
+    query: exp.Expr
+
+
+@attrs.frozen
 class CallPlan:
     """``tree`` holds ``Call`` nodes that refer to ``sites`` by number. ``kind``: query, write (the loop runs around it), or other.
 
     ``suspicious``: something in it (an unordered string_agg, a LIMIT, ...) may change from run to run, so notes are compared before they
     are paid for. ``rules`` names the rules that changed it. ``alternatives`` are
     other plans with the same rows, to be priced against this one. ``compact`` is the same statement over the same sites for inputs of many
-    rows with few distinct arguments (rule ``distinct_first``), and ``rows`` the query that counts those rows.
+    rows with few distinct arguments (rule ``distinct_first``), and ``rows`` the query that counts those rows. ``kept`` are the blocks that are
+    kept in temp tables, each of which may read those before it (rule ``materialise``).
     """
 
     tree: exp.Expr
@@ -81,6 +90,7 @@ class CallPlan:
     rounds: tuple[RoundSpec, ...] = ()
     compact: CallPlan | None = None
     rows: exp.Expr | None = None
+    kept: tuple[Kept, ...] = ()
 
     def site(self, number: int) -> Site:
         return self.sites[number - 1]

@@ -61,6 +61,18 @@ class Round(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "expression": True}
 
 
+class KeptRows(exp.Expression):
+    """Stands in FROM for the temp table that holds the rows of pure block number ``this`` while the statement runs (rule ``materialise``)."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+    @property
+    def query(self) -> exp.Expr:
+        """The block. Not a part of the tree, where its tables would count as read."""
+        found: exp.Expr = self.meta["query"]
+        return found
+
+
 def new_call(site: int, arguments: list[exp.Expr], carrier: Carrier) -> Call:
     call = Call(this=site, expressions=arguments)
     call.meta["carrier"] = CARRIER_SQL[carrier]
@@ -90,6 +102,11 @@ def nodes(root: exp.Expr) -> Iterator[exp.Expr]:
                 todo.append(value)
             elif type(value) is list:
                 todo.extend(v for v in reversed(value) if isinstance(v, exp.Expr))
+
+
+def parameters(root: exp.Expr) -> frozenset[str]:
+    """The names, or numbers, of the parameters in a tree."""
+    return frozenset(n.name for n in nodes(root) if isinstance(n, exp.Parameter | exp.Placeholder))
 
 
 def kinds(root: exp.Expr) -> frozenset[type[exp.Expr]]:

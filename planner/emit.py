@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, Ready, Round, Seen, calls_in, carrier_type, copied, nodes
+from kleene.planner.calls import Call, KeptRows, Ready, Round, Seen, calls_in, carrier_type, copied, nodes
 from kleene.planner.dialect import CallSQL
 from kleene.planner.specs import Volatility
 
@@ -28,7 +28,30 @@ def emit(plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = Fal
         tag = exp.Literal.string(f"{statement}:s{seen.args['this']}")
         arguments = [tag, seen.args["group"], seen.args["order"], seen.expression]
         seen.replace(exp.Anonymous(this=f"kleene_seen{suffix}", expressions=arguments))
+    _name_kept(root, statement, suffix)
     return str(root.expressions[0].sql(CallSQL, pretty=pretty, copy=False))
+
+
+def emit_kept(plan: CallPlan, statement: str, *, suffix: str = "") -> list[tuple[str, str]]:
+    """For each block that is kept, in order: the name of its temp table, and the query that fills it."""
+    found = []
+    for kept in plan.kept:
+        root = exp.Tuple(expressions=[copied(kept.query)])
+        _name_kept(root, statement, suffix)
+        name = _kept_table(kept.number, statement, suffix).sql(CallSQL)
+        found.append((name, str(root.expressions[0].sql(CallSQL, copy=False))))
+    return found
+
+
+def _name_kept(root: exp.Expr, statement: str, suffix: str) -> None:
+    for kept in [n for n in nodes(root) if isinstance(n, KeptRows)]:
+        kept.replace(_kept_table(int(kept.args["this"]), statement, suffix))
+
+
+def _kept_table(number: int, statement: str, suffix: str) -> exp.Table:
+    """Spelled out in full: by its bare name it would hide a table of the user's. The statement's number and the engine's suffix make it one
+    that no other statement on this connection uses."""
+    return exp.table_(f"kleene_kept_{statement}_{number}{suffix}", db="main", catalog="temp")
 
 
 def _function(node: Call | Ready, site: Site, statement: str, suffix: str, *, dry: bool) -> exp.Expr:

@@ -6,10 +6,11 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import Relations
-from kleene.planner.calls import Call, Ready, carrier_type, copied, nodes
+from kleene.planner.calls import Call, KeptRows, Ready, Round, Seen, carrier_type, copied, nodes
 from kleene.planner.dialect import CallSQL
 
 HIDDEN = frozenset({"rowid", "rownum", "filename", "file_row_number"})
+OURS = (Call, Ready, Seen, Round, KeptRows, exp.Placeholder, exp.Parameter)
 
 
 class Opaque(Exception):
@@ -107,7 +108,7 @@ def output_names(select: exp.Select, relations: Relations) -> tuple[str, ...]:
     bare = copied(select)
     for key in ("order", "limit", "offset", "where", "qualify", "with_"):
         bare.set(key, None)
-    names = _bind(bare, _ctes_around(select), relations)
+    names = _bind(bare, ctes_around(select), relations)
     if names is None:
         raise Opaque
     return names
@@ -117,10 +118,10 @@ def _describe(select: exp.Select, wanted: list[exp.Expr], relations: Relations) 
     probe = exp.Select(expressions=wanted)
     probe.set("from_", select.args["from_"].copy())
     probe.set("joins", [j.copy() for j in select.args.get("joins") or []])
-    return _bind(probe, _ctes_around(select), relations)
+    return _bind(probe, ctes_around(select), relations)
 
 
-def _ctes_around(select: exp.Expr) -> list[exp.CTE]:
+def ctes_around(select: exp.Expr) -> list[exp.CTE]:
     """The CTEs visible in the block, outermost first."""
     found: list[list[exp.CTE]] = []
     node: exp.Expr | None = select
@@ -154,7 +155,7 @@ def _bind(query: exp.Select, ctes: list[exp.CTE], relations: Relations) -> tuple
 def bound(query: exp.Expr, relations: Relations) -> tuple[tuple[str, str], ...] | None:
     """Names and DuckDB types of a query's columns, None where it cannot be bound where it stands (it is correlated, say)."""
     copy = copied(query)
-    ctes: dict[str, exp.CTE] = {c.alias.lower(): c for c in _ctes_around(query)}
+    ctes: dict[str, exp.CTE] = {c.alias.lower(): c for c in ctes_around(query)}
     own = copy.args.get("with_")
     if own is not None:
         ctes.update({c.alias.lower(): c for c in own.expressions})
@@ -164,17 +165,25 @@ def bound(query: exp.Expr, relations: Relations) -> tuple[tuple[str, str], ...] 
 
 
 def without_calls(tree: exp.Expr) -> exp.Expr:
-    """The tree with every call and parameter replaced by a NULL of its type: it binds without any of our functions."""
+    """The tree with every call and parameter replaced by a NULL of its type, and what else only emission can spell by what it stands for: it
+    binds without any of our functions and tables."""
     root = exp.Tuple(expressions=[copied(tree)])
-    for node in [n for n in nodes(root) if isinstance(n, (Call, Ready, exp.Placeholder, exp.Parameter))]:
-        if isinstance(node, Call):
-            kind = carrier_type(node)
-        elif isinstance(node, Ready):
-            kind = "BOOLEAN"
-        else:
-            node.replace(exp.Null())
-            continue
-        node.replace(exp.Cast(this=exp.Null(), to=exp.DataType.build(kind, dialect=CallSQL)))
+    while found := [n for n in nodes(root) if isinstance(n, OURS)]:
+        for node in found:
+            node.replace(_bindable(node))
     result = root.expressions[0]
     result.pop()
     return result  # type: ignore[no-any-return]
+
+
+def _bindable(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, KeptRows):
+        return exp.Subquery(this=copied(node.query))
+    if isinstance(node, Seen):
+        return exp.Paren(this=node.expression)
+    if isinstance(node, Round):
+        return exp.true()
+    if isinstance(node, exp.Placeholder | exp.Parameter):
+        return exp.Null()
+    kind = carrier_type(node) if isinstance(node, Call) else "BOOLEAN"
+    return exp.Cast(this=exp.Null(), to=exp.DataType.build(kind, dialect=CallSQL))

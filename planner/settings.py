@@ -87,6 +87,9 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("pilot", "int", 0, "arguments asked first to learn how many pass", True, low=0),
     SettingKey("wave", "int", 1, "least calls that a LIMIT or EXISTS asks for at a time", True, low=1),
     SettingKey("distinct_rows", "int", 100_000, "rows from which chains of calls go over DISTINCT", low=0),
+    SettingKey(
+        "materialise_ms", "int", 200, "milliseconds of a run from which its pure part is kept in temp tables", low=0
+    ),
     SettingKey("measure_ms", "int", 200, "milliseconds that counting for an estimate may take", low=0),
     SettingKey("max_runs", "int", 100, "runs of a statement before it is called unstable", low=1),
     SettingKey("recursion_limit", "int", 10_000, "rounds of a recursive query before it is an error", True, low=1),
@@ -144,6 +147,7 @@ class Settings:
     pilot: int = 0
     wave: int = 1
     distinct_rows: int = 100_000
+    materialise_ms: int = 200
     measure_ms: int = 200
     max_runs: int = 100
     recursion_limit: int = 10_000

@@ -24,6 +24,7 @@ ENGINE = (
     "kleene.macros",
     "kleene.problems",
     "kleene.result",
+    "kleene.keeping",
     "kleene.runner",
     "kleene.runs",
 )

@@ -64,9 +64,9 @@ class Loop:
 
     ``execute`` runs the emitted text once, freshly planned, and returns its result or raises. ``asking`` makes the calls. ``independent`` are
     the sites whose arguments hold no other call. ``waits``: site → the sites that must lack no answer before it is asked, because without
-    them its arguments may not be its own. ``suspicious``: compare two runs before the first call is paid for. ``early``: run again
-    before all calls of a round are in. ``stops`` are asked for their next wave when a run lacks nothing else; with stops no run is early,
-    for a wave's outcome decides the next.
+    them its arguments may not be its own. ``suspicious``: compare two runs before the first call is paid for; not where it ``is_settled``
+    that what arguments are computed from no longer changes. ``early``: run again before all calls of a round are in. ``stops`` are asked for
+    their next wave when a run lacks nothing else; with stops no run is early, for a wave's outcome decides the next.
     """
 
     sites: Sequence[CallSite]
@@ -79,6 +79,7 @@ class Loop:
     stops: Sequence[Stop] = ()
     max_runs: int = 100
     suspicious: bool = False
+    is_settled: Callable[[], bool] = lambda: False
     early: bool = True
     waits: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
     clock: Callable[[], float] = time.monotonic
@@ -119,8 +120,8 @@ class _Runs:
                     raise error
                 return result
             del result
-            if loop.suspicious and self._number == 1:
-                self._compare_dry_runs(notes)
+            if loop.suspicious and self._number == 1 and not loop.is_settled():
+                notes = self._compare_dry_runs(notes)
             new = self._not_out(self._not_waiting(notes))
             if error is None:  # a run that failed looked up only part of its arguments
                 self._check_shift(notes, new)
@@ -161,12 +162,16 @@ class _Runs:
             raise Cancelled("cancelled")
         return result, error, notes
 
-    def _compare_dry_runs(self, notes: list[Wanted]) -> None:
+    def _compare_dry_runs(self, notes: list[Wanted]) -> list[Wanted]:
+        """What is missing, after a second look at it before anything is paid for."""
         before = {w.site.name: set(w.keys) for w in notes}
         _, _, again = self._once(watch=False)
+        if self._loop.is_settled():
+            return again or self._waves()
         for want in again:
             if want.site.name in self._loop.independent and before.get(want.site.name, set()) != set(want.keys):
                 raise Shifting(want.site.name)
+        return notes
 
     def _not_waiting(self, notes: list[Wanted]) -> list[Wanted]:
         """What may be asked now: all of it where sites wait for each other and nothing else is out."""

@@ -15,6 +15,7 @@ from kleene.planner.rules.freeze import freeze
 from kleene.planner.rules.guard import guard
 from kleene.planner.rules.inner_guard import inner_guard
 from kleene.planner.rules.limit_stop import limit_stop
+from kleene.planner.rules.materialise import materialise
 from kleene.planner.rules.pick_first import pick_first
 from kleene.planner.rules.pull_up import pull_up
 from kleene.planner.rules.qualify_first import qualify_first
@@ -40,6 +41,8 @@ RULES: tuple[Rule, ...] = (
     top_n_first,
     constants,  # last: it hides arguments in a CTE that the others could not read
 )
+# Applied to a finished plan by whoever runs it, when a run was slow: not a part of planning.
+LATE: tuple[Rule, ...] = (materialise,)
 # What a tree must hold for a rule to have anything to do: one walk finds it for all rules.
 NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
     pull_up: (exp.Join,),
@@ -71,4 +74,4 @@ def _apply(plan: CallPlan, context: PlanContext, rules: tuple[Rule, ...]) -> Cal
     return plan
 
 
-__all__ = ["RULES", "apply"]
+__all__ = ["LATE", "RULES", "apply"]

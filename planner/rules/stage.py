@@ -13,6 +13,8 @@ relations first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
@@ -60,7 +62,7 @@ def _stage_block(select: exp.Select, context: PlanContext) -> bool:
     if name is not None and not joined:
         _over_one_source(select, name, pure, calls)
     else:
-        _over_joins(select, pure, calls, context)
+        over_joins(select, pure, calls, context)
     return True
 
 
@@ -138,7 +140,24 @@ class _Carrier:
         return self.carry(column) if self.block.owners(column.name) else None
 
 
-def _over_joins(select: exp.Select, pure: list[exp.Expr], calls: list[exp.Expr], context: PlanContext) -> None:
+Whole = Callable[[exp.Expr], bool]
+
+
+def _columns_only(node: exp.Expr) -> bool:
+    return False
+
+
+def over_joins(
+    select: exp.Select,
+    pure: list[exp.Expr],
+    calls: list[exp.Expr],
+    context: PlanContext,
+    whole: Whole = _columns_only,
+) -> exp.Select:
+    """Put FROM and the pure conjuncts, in place, one projection below the rest of the block, and give that projection's block.
+
+    Columns are carried through it, and what is ``whole`` is computed in it. Raises ``Opaque``, with the block unchanged.
+    """
     _check_references(select, pure)
     if any(has_query(e) for e in _above(select, calls)):
         raise Opaque  # a nested query may refer to our sources by names that we would have to change
@@ -150,8 +169,8 @@ def _over_joins(select: exp.Select, pure: list[exp.Expr], calls: list[exp.Expr],
     aliases = {e.alias.lower() for e in select.expressions if isinstance(e, exp.Alias)}
     new_items: list[exp.Expr] = []
     for item, names in zip(select.expressions, outputs, strict=True):
-        new_items.extend(_item(item, names, carrier))
-    new_calls = [_carried(c, carrier, frozenset()) for c in calls]
+        new_items.extend(_item(item, names, carrier, whole))
+    new_calls = [_carried(c, carrier, frozenset(), whole) for c in calls]
     clauses = {}
     for key in ("group", "having", "qualify", "windows", "order", "distinct"):
         value = select.args.get(key)
@@ -159,7 +178,9 @@ def _over_joins(select: exp.Select, pure: list[exp.Expr], calls: list[exp.Expr],
             continue
         own: set[str] | frozenset[str] = aliases if key == "order" else frozenset()
         clauses[key] = (
-            [_carried(v, carrier, own) for v in value] if isinstance(value, list) else _carried(value, carrier, own)
+            [_carried(v, carrier, own, whole) for v in value]
+            if isinstance(value, list)
+            else _carried(value, carrier, own, whole)
         )
 
     inner = exp.Select(expressions=carrier.items or [exp.alias_(exp.Literal.number(1), "c0")])
@@ -173,10 +194,11 @@ def _over_joins(select: exp.Select, pure: list[exp.Expr], calls: list[exp.Expr],
         query = _filtered(query, alias, call)
     select.set("joins", None)
     select.set("from_", exp.From(this=exp.Subquery(this=query, alias=alias.copy())))
-    select.set("where", exp.Where(this=new_calls[-1]))
+    select.set("where", exp.Where(this=new_calls[-1]) if new_calls else None)
     select.set("expressions", new_items)
     for key, value in clauses.items():
         select.set(key, value)
+    return inner
 
 
 def _reads(call: exp.Expr, block: Block) -> set[str]:
@@ -243,7 +265,7 @@ def _plain_names(item: exp.Expr, block: Block) -> tuple[str, ...] | None:
     return None
 
 
-def _item(item: exp.Expr, names: tuple[str, ...], carrier: _Carrier) -> list[exp.Expr]:
+def _item(item: exp.Expr, names: tuple[str, ...], carrier: _Carrier, whole: Whole) -> list[exp.Expr]:
     if isinstance(item, exp.Star):
         if item.args.get("except_") or item.args.get("replace") or item.args.get("rename"):
             raise Opaque
@@ -256,7 +278,7 @@ def _item(item: exp.Expr, names: tuple[str, ...], carrier: _Carrier) -> list[exp
         assert source is not None
         columns = [_qualified(c, item.table) for c in source.columns]
         return [exp.alias_(carrier.carry(c), name, quoted=True) for c, name in zip(columns, names, strict=True)]
-    carried = _carried(item, carrier, frozenset())
+    carried = _carried(item, carrier, frozenset(), whole)
     if isinstance(item, exp.Alias):
         return [carried]
     return [exp.alias_(carried, names[0], quoted=True)]
@@ -281,9 +303,10 @@ def _qualified(column: str, table: str) -> exp.Column:
     return exp.column(exp.to_identifier(column, quoted=True), table=exp.to_identifier(table, quoted=True))
 
 
-def _carried(node: exp.Expr, carrier: _Carrier, own: frozenset[str] | set[str]) -> exp.Expr:
+def _carried(node: exp.Expr, carrier: _Carrier, own: frozenset[str] | set[str], whole: Whole) -> exp.Expr:
     """The node with its references to the block's sources replaced; ``own`` names are left (aliases of the select list in ORDER BY)."""
     root = exp.Tuple(expressions=[node.copy()])
+    _carry_whole(root, carrier, whole)
     bound = {p.name.lower() for f in root.find_all(exp.Lambda) for p in f.expressions}
     if root.find(exp.Comprehension) is not None:
         raise Opaque
@@ -300,6 +323,15 @@ def _carried(node: exp.Expr, carrier: _Carrier, own: frozenset[str] | set[str]) 
     return result  # type: ignore[no-any-return]
 
 
+def _carry_whole(node: exp.Expr, carrier: _Carrier, whole: Whole) -> None:
+    """Replace, in place, the largest parts that are computed in the stage, by their columns there."""
+    for child in list(node.iter_expressions()):
+        if whole(child):
+            child.replace(carrier.carry(child))
+        else:
+            _carry_whole(child, carrier, whole)
+
+
 def _free_name(select: exp.Select) -> str:
     """A name for the stage that nothing inside uses."""
     root = select.root()
@@ -310,4 +342,4 @@ def _free_name(select: exp.Select) -> str:
     return f"kleene_stage_{number}"
 
 
-__all__ = ["stage"]
+__all__ = ["over_joins", "stage"]

@@ -30,6 +30,7 @@ def test_the_keys_are_those_of_the_interface() -> None:
         "pilot",
         "wave",
         "distinct_rows",
+        "materialise_ms",
         "measure_ms",
         "max_runs",
         "recursion_limit",

@@ -28,7 +28,7 @@ TYPES = {
     **{name: ("TEXT", duckdb.sqltypes.VARCHAR, pa.string()) for name in TEXTS},
     **{name: ("DOUBLE", duckdb.sqltypes.DOUBLE, pa.float64()) for name in DOUBLES},
 }
-RULES = tuple(rule.__name__ for rule in rules.RULES)
+RULES = tuple(rule.__name__ for rule in (*rules.RULES, *rules.LATE))
 Answer = Callable[[str], object]
 
 
@@ -71,7 +71,8 @@ class World:
             self.engine.sql(f"CREATE FUNCTION {name}(x TEXT) RETURNS {sql_type} AS PROMPT '{name}|{{x}}'")
             self._create_truth(name, kind, arrow)
         self.engine.sql("SET memo = off")
-        self.engine.sql("SET distinct_rows = 0")  # small tables stand for large ones
+        self.engine.sql("SET distinct_rows = 0")  # small tables stand for large ones,
+        self.engine.sql("SET materialise_ms = 0")  # and quick runs for slow ones
         self.setup(*setup)
 
     def setup(self, *statements: str) -> None:
