@@ -5,9 +5,11 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, KeptRows, Ready, Round, Seen, calls_in, carrier_type, copied, nodes
+from kleene.planner.calls import Call, KeptRows, Ready, Round, Seen, carrier_type, copied, nodes
 from kleene.planner.dialect import CallSQL
 from kleene.planner.specs import Volatility
+
+OURS = (Call, Ready, Round, Seen, KeptRows)
 
 
 def emit(plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = False, dry: bool = False) -> str:
@@ -16,19 +18,22 @@ def emit(plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = Fal
     ``dry``: for counting; a call on demand becomes NULL, so that nothing is sent.
     """
     root = exp.Tuple(expressions=[copied(plan.tree)])
-    for node in list(calls_in(root)):
-        node.replace(_function(node, plan.site(node.site), statement, suffix, dry=dry))
-    for counter in [n for n in nodes(root) if isinstance(n, Round)]:
-        tag = exp.Literal.string(f"{statement}:r{counter.args['this']}")
-        counter.replace(exp.Anonymous(this=f"kleene_round{suffix}", expressions=[tag, counter.expression]))
-    for seen in [n for n in nodes(root) if isinstance(n, Seen)]:
-        if not plan.stops:  # a plan that went on demand
-            seen.replace(exp.Paren(this=seen.expression))
-            continue
-        tag = exp.Literal.string(f"{statement}:s{seen.args['this']}")
-        arguments = [tag, seen.args["group"], seen.args["order"], seen.expression]
-        seen.replace(exp.Anonymous(this=f"kleene_seen{suffix}", expressions=arguments))
-    _name_kept(root, statement, suffix)
+    for node in [
+        n for n in nodes(root) if isinstance(n, OURS)
+    ]:  # one walk: each is replaced where it stands, with what it holds
+        if isinstance(node, Call | Ready):
+            node.replace(_function(node, plan.site(node.site), statement, suffix, dry=dry))
+        elif isinstance(node, Round):
+            tag = exp.Literal.string(f"{statement}:r{node.args['this']}")
+            node.replace(exp.Anonymous(this=f"kleene_round{suffix}", expressions=[tag, node.expression]))
+        elif isinstance(node, KeptRows):
+            node.replace(_kept_table(int(node.args["this"]), statement, suffix))
+        elif not plan.stops:  # a plan that went on demand
+            node.replace(exp.Paren(this=node.expression))
+        else:
+            tag = exp.Literal.string(f"{statement}:s{node.args['this']}")
+            arguments = [tag, node.args["group"], node.args["order"], node.expression]
+            node.replace(exp.Anonymous(this=f"kleene_seen{suffix}", expressions=arguments))
     return str(root.expressions[0].sql(CallSQL, pretty=pretty, copy=False))
 
 

@@ -115,7 +115,7 @@ def truth_of(node: exp.Expr) -> exp.Expr:
         value = value_of(node)
         return value if monotone(node) else _when_ready(node, value)
     parts = conjuncts(node)
-    pure = [p.copy() for p in parts if not has_call(p)]
+    pure = [copied(p) for p in parts if not has_call(p)]
     calls = [p for p in parts if has_call(p)]
     guards = [p for p in pure if copyable(p)]
     guarded = [truth_of(p) for p in calls]
@@ -124,14 +124,14 @@ def truth_of(node: exp.Expr) -> exp.Expr:
         condition = list(guards)
         if len(calls) <= MAX_CALL_OPERANDS:
             condition += [v for v in guarded[:i] if not v.find(exp.Query)]
-        result.append(case_when(all_of([c.copy() for c in condition]), value) if condition else value)
-    return copied(node) if result == parts else all_of([r if r.parent is None else r.copy() for r in result])
+        result.append(case_when(all_of([copied(c) for c in condition]), value) if condition else value)
+    return copied(node) if result == parts else all_of([r if r.parent is None else copied(r) for r in result])
 
 
 def _alternatives(node: exp.Or) -> exp.Expr:
     """An OR of which only matters whether it is TRUE: a later operand is asked where the earlier ones are decided and not TRUE."""
     parts = disjuncts(node)
-    pure = [p.copy() for p in parts if not has_call(p)]
+    pure = [copied(p) for p in parts if not has_call(p)]
     calls = [p for p in parts if has_call(p)]
     guards = [p for p in pure if copyable(p)]
     result = list(pure)
@@ -141,7 +141,7 @@ def _alternatives(node: exp.Or) -> exp.Expr:
             if not earlier.find(exp.Query):
                 value = _when_true_or_not(earlier, case_when(is_not(truth_of(earlier), True), value))
         if guards:
-            value = case_when(is_not(any_of([g.copy() for g in guards]), True), value)
+            value = case_when(is_not(any_of([copied(g) for g in guards]), True), value)
         result.append(value)
     return copied(node) if result == parts else any_of(result)
 
@@ -168,7 +168,7 @@ def value_of(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Case):
         return _case(node)
     if function_name(node) == "if" and len(node.expressions) == 3:
-        condition, yes, no = (e.copy() for e in node.expressions)
+        condition, yes, no = (copied(e) for e in node.expressions)
         return _case(exp.Case(ifs=[exp.If(this=condition, true=yes)], default=no))
     if isinstance(node, exp.Coalesce):
         return _coalesce(node)
@@ -203,7 +203,7 @@ def _connector(node: exp.And | exp.Or) -> exp.Expr:
     is_and = isinstance(node, exp.And)
     parts = conjuncts(node) if is_and else disjuncts(node)
     join = all_of if is_and else any_of
-    pure = [p.copy() for p in parts if not has_call(p)]
+    pure = [copied(p) for p in parts if not has_call(p)]
     calls = [p for p in parts if has_call(p)]
     guards = [p for p in pure if copyable(p)]
     result = list(pure)
@@ -215,7 +215,7 @@ def _connector(node: exp.And | exp.Or) -> exp.Expr:
             value = case_when(is_not(value_of(earlier), not is_and), value)
             value = _when_ready(earlier, value)
         if guards:
-            value = case_when(is_not(join([g.copy() for g in guards]), not is_and), value)
+            value = case_when(is_not(join([copied(g) for g in guards]), not is_and), value)
         result.append(value)
     return exp.Paren(this=join(result))
 
@@ -227,9 +227,9 @@ def _case(node: exp.Case) -> exp.Expr:
     if copy.this is not None:
         # CASE x WHEN a: the same with conditions, so that each condition has a readiness of its own.
         for branch in branches:
-            branch.set("this", exp.EQ(this=paren(copy.this.copy()), expression=paren(branch.this.copy())))
+            branch.set("this", exp.EQ(this=paren(copied(copy.this)), expression=paren(copied(branch.this))))
         copy.set("this", None)
-    conditions = [b.this.copy() for b in branches]
+    conditions = [copied(b.this) for b in branches]
     for branch in branches:
         branch.set("this", truth_of(branch.this) if has_call(branch.this) else branch.this)
         branch.set("true", value_of(branch.args["true"]))
@@ -239,7 +239,7 @@ def _case(node: exp.Case) -> exp.Expr:
     for i in reversed(range(len(branches))):
         below = [branches[i].args["true"], *(b for b in branches[i + 1 :]), copy.args.get("default")]
         if has_call(conditions[i]) and any(has_call(b) for b in below if b is not None):
-            rest = exp.Case(ifs=[b.copy() for b in branches[i:]], default=copy.args.get("default"))
+            rest = exp.Case(ifs=[copied(b) for b in branches[i:]], default=copy.args.get("default"))
             waiting = _when_true_or_not(conditions[i], rest)
             if waiting is rest:
                 continue
@@ -366,7 +366,9 @@ def _ready_case(node: exp.Case) -> exp.Expr | None:
     result = readiness(node.args["default"]) if node.args.get("default") is not None else None
     for branch in reversed(node.args["ifs"]):
         condition = (
-            branch.this if operand is None else exp.EQ(this=paren(operand.copy()), expression=paren(branch.this.copy()))
+            branch.this
+            if operand is None
+            else exp.EQ(this=paren(copied(operand)), expression=paren(copied(branch.this)))
         )
         result = _joined_branch(condition, readiness(branch.args["true"]), result)
     return result

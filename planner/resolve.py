@@ -85,7 +85,7 @@ def _inline_sql_functions(tree: exp.Expr, catalog: Catalog, statement: Statement
         parent = node.parent
         if isinstance(parent, exp.Table | exp.Lateral) and parent.this is node:
             alias = parent.args.get("alias") or exp.TableAlias(this=exp.to_identifier(spec.name))
-            parent.replace(exp.Subquery(this=body, alias=alias.copy()))
+            parent.replace(exp.Subquery(this=body, alias=copied(alias)))
         else:
             node.replace(exp.Subquery(this=body))
     raise PlanError(
@@ -109,7 +109,7 @@ def _inline_pure(tree: exp.Expr, catalog: Catalog, statement: Statement) -> exp.
             continue
         given = arguments_of(node, spec, statement)
         arguments = [
-            exp.Cast(this=given[p.name].copy(), to=exp.DataType.build(p.type, dialect=CallSQL)) for p in spec.params
+            exp.Cast(this=copied(given[p.name]), to=exp.DataType.build(p.type, dialect=CallSQL)) for p in spec.params
         ]
         _name_outputs([node])
         node.replace(exp.Anonymous(this=spec.text, expressions=arguments))
@@ -124,7 +124,7 @@ def _substitute(body: exp.Expr, spec: FunctionSpec, arguments: dict[str, exp.Exp
         name = column.name.lower()
         if column.table or name not in names:
             continue
-        value = exp.Cast(this=arguments[name].copy(), to=exp.DataType.build(names[name].type, dialect=CallSQL))
+        value = exp.Cast(this=copied(arguments[name]), to=exp.DataType.build(names[name].type, dialect=CallSQL))
         column.replace(value)
     return body
 
@@ -191,7 +191,7 @@ class _Resolver:
         site = self._site(node, spec, call_spec, arguments)
         call = new_call(site, arguments, spec.answer.carrier)
         if spec.table is not None:
-            limit = values[1][0].copy() if spec.name == "expand" else None
+            limit = copied(values[1][0]) if spec.name == "expand" else None
             assert place is not None
             self._table(place, spec, call, limit)
         else:
@@ -298,7 +298,7 @@ class _Resolver:
         target: exp.Expr = node
         if isinstance(node.parent, exp.Filter) and node.parent.this is node:
             target = node.parent
-            joined = exp.Filter(this=joined, expression=node.parent.expression.copy())
+            joined = exp.Filter(this=joined, expression=copied(node.parent.expression))
         arguments = [_as_text(instruction, "VARCHAR"), joined]
         site = self._site(node, spec, call_spec, arguments)
         target.replace(new_call(site, arguments, spec.answer.carrier))
@@ -318,9 +318,9 @@ class _Resolver:
         alias = place.args.get("alias") or exp.TableAlias(this=exp.to_identifier(spec.name))
         subquery = exp.Subquery(this=query)
         if isinstance(place, exp.Lateral):
-            place.replace(exp.Lateral(this=subquery, alias=alias.copy()))
+            place.replace(exp.Lateral(this=subquery, alias=copied(alias)))
         else:
-            subquery.set("alias", alias.copy())
+            subquery.set("alias", copied(alias))
             place.replace(subquery)
 
     def _site(self, node: exp.Anonymous, spec: FunctionSpec, call_spec: CallSpec, arguments: list[exp.Expr]) -> int:
@@ -366,8 +366,8 @@ class _Resolver:
 
 def _as_text(value: exp.Expr, declared: str) -> exp.Expr:
     """The argument as its declared type, then as text: keys are the same in every run and for every input type."""
-    text = exp.DataType.build("VARCHAR", dialect=CallSQL)
-    value = value.copy()
+    text = exp.DataType(this=exp.DType.TEXT, nested=False)  # what building "VARCHAR" gives, unparsed
+    value = copied(value)
     if declared.upper() not in ("VARCHAR", "TEXT", "STRING"):
         value = exp.Cast(this=value, to=exp.DataType.build(declared, dialect=CallSQL))
     if isinstance(value, exp.Literal) and value.is_string:

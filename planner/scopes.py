@@ -116,8 +116,8 @@ def output_names(select: exp.Select, relations: Relations) -> tuple[str, ...]:
 
 def _describe(select: exp.Select, wanted: list[exp.Expr], relations: Relations) -> tuple[str, ...] | None:
     probe = exp.Select(expressions=wanted)
-    probe.set("from_", select.args["from_"].copy())
-    probe.set("joins", [j.copy() for j in select.args.get("joins") or []])
+    probe.set("from_", copied(select.args["from_"]))
+    probe.set("joins", [copied(j) for j in select.args.get("joins") or []])
     return _bind(probe, ctes_around(select), relations)
 
 
@@ -147,7 +147,7 @@ def _bind(query: exp.Select, ctes: list[exp.CTE], relations: Relations) -> tuple
     for cte in ctes:
         seen[cte.alias.lower()] = cte
     if seen:
-        query.set("with_", exp.With(expressions=[c.copy() for c in seen.values()], recursive=True))
+        query.set("with_", exp.With(expressions=[copied(c) for c in seen.values()], recursive=True))
     described = relations.describe(without_calls(query).sql(CallSQL, copy=False))
     return None if described is None else tuple(name for name, _ in described)
 
@@ -160,7 +160,7 @@ def bound(query: exp.Expr, relations: Relations) -> tuple[tuple[str, str], ...] 
     if own is not None:
         ctes.update({c.alias.lower(): c for c in own.expressions})
     if ctes:
-        copy.set("with_", exp.With(expressions=[c.copy() for c in ctes.values()], recursive=True))
+        copy.set("with_", exp.With(expressions=[copied(c) for c in ctes.values()], recursive=True))
     return relations.describe(without_calls(copy).sql(CallSQL, copy=False))
 
 

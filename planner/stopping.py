@@ -6,7 +6,7 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, StopSpec
-from kleene.planner.calls import Call, Seen, all_of, any_of, calls_in, conjuncts, has_call, is_not
+from kleene.planner.calls import Call, Seen, all_of, any_of, calls_in, conjuncts, copied, has_call, is_not
 from kleene.planner.dialect import CallSQL, is_aggregate
 from kleene.planner.guarded import NotReadable, readiness
 
@@ -95,12 +95,12 @@ def mark(
     if first is None or top.args.get("where") is None:
         return None
     parts = conjuncts(top.args["where"].this)
-    pure = [p.copy() for p in parts if not has_call(p)]
-    calls = [p.copy() for p in parts if has_call(p)]
+    pure = [copied(p) for p in parts if not has_call(p)]
+    calls = [copied(p) for p in parts if has_call(p)]
     if not calls:
         return None
     condition = all_of(calls)
-    passes: exp.Expr = Seen(this=spec.number, expression=condition.copy(), group=group.copy(), order=order.copy())
+    passes: exp.Expr = Seen(this=spec.number, expression=copied(condition), group=copied(group), order=copied(order))
     if undecided_passes:
         try:
             ready = readiness(condition)
@@ -113,8 +113,8 @@ def mark(
     for call in list(calls_in(where)):
         if call.site == first.site and not _in_query(call, where):
             call.set("stop", spec.number)
-            call.set("group", group.copy())
-            call.set("order", order.copy())
+            call.set("group", copied(group))
+            call.set("order", copied(order))
     return attrs.evolve(plan, stops=(*plan.stops, attrs.evolve(spec, site=first.site)))
 
 
@@ -142,5 +142,5 @@ def as_text(columns: list[exp.Expr]) -> exp.Expr:
     if not columns:
         return exp.Literal.string("")
     text = exp.DataType.build("VARCHAR", dialect=CallSQL)
-    values = [exp.Cast(this=c.copy(), to=text.copy()) for c in columns]
+    values = [exp.Cast(this=copied(c), to=copied(text)) for c in columns]
     return exp.Cast(this=exp.Array(expressions=values), to=text)

@@ -68,7 +68,7 @@ def _correlated(body: exp.Select, blocks: list[exp.Select], context: PlanContext
             continue
         is_own = column.table.lower() in own if column.table else column.name.lower() in inner
         if not is_own:
-            found.setdefault(column.sql().lower(), column.copy())
+            found.setdefault(column.sql().lower(), copied(column))
     return list(found.values())
 
 

@@ -73,7 +73,7 @@ def _case(case: exp.Case, block: Block) -> bool:
         own = _condition(branch.this, block)
         changed |= _into(branch.args["true"], [*above, *([own] if own is not None else [])])
         if own is not None:
-            above.append(is_not(own.copy(), True))
+            above.append(is_not(copied(own), True))
     default = case.args.get("default")
     if default is not None:
         changed |= _into(default, above)
@@ -84,7 +84,7 @@ def _condition(node: exp.Expr, block: Block) -> exp.Expr | None:
     """The condition with its columns qualified, None where it must not be copied into another block."""
     if has_call(node) or not copyable(node) or node.find(exp.AggFunc, exp.Star) is not None:
         return None
-    root = exp.Tuple(expressions=[node.copy()])
+    root = exp.Tuple(expressions=[copied(node)])
     for column in list(root.find_all(exp.Column)):
         if column.args.get("db") is not None:
             return None
@@ -133,7 +133,7 @@ def _narrow(select: exp.Select, conditions: list[exp.Expr]) -> bool:
         return False
     where = select.args.get("where")
     parts = conjuncts(where.this) if where is not None else []
-    pure = [p.copy() for p in parts if not has_call(p)]
-    calls = [case_when(all_of([paren(u.copy()) for u in usable]), p.copy()) for p in parts if has_call(p)]
-    select.set("where", exp.Where(this=all_of([*pure, *(paren(u.copy()) for u in usable), *calls])))
+    pure = [copied(p) for p in parts if not has_call(p)]
+    calls = [case_when(all_of([paren(copied(u)) for u in usable]), copied(p)) for p in parts if has_call(p)]
+    select.set("where", exp.Where(this=all_of([*pure, *(paren(copied(u)) for u in usable), *calls])))
     return True

@@ -73,20 +73,20 @@ def _over_one_source(select: exp.Select, name: str, pure: list[exp.Expr], calls:
     _check_references(select, pure)
     item = select.args["from_"].this
     query = exp.Select(expressions=[exp.Star()])
-    query.set("from_", exp.From(this=item.copy()))
+    query.set("from_", exp.From(this=copied(item)))
     if pure:
-        query.set("where", exp.Where(this=all_of([p.copy() for p in pure])))
+        query.set("where", exp.Where(this=all_of([copied(p) for p in pure])))
     alias = exp.TableAlias(this=exp.to_identifier(name, quoted=_quoted(item)))
     for call in calls[:-1]:
         query = _filtered(query, alias, call)
-    select.set("from_", exp.From(this=exp.Subquery(this=query, alias=alias.copy())))
-    select.set("where", exp.Where(this=calls[-1].copy()))
+    select.set("from_", exp.From(this=exp.Subquery(this=query, alias=copied(alias))))
+    select.set("where", exp.Where(this=copied(calls[-1])))
 
 
 def _filtered(query: exp.Select, alias: exp.TableAlias, condition: exp.Expr) -> exp.Select:
     outer = exp.Select(expressions=[exp.Star()])
-    outer.set("from_", exp.From(this=exp.Subquery(this=query, alias=alias.copy())))
-    outer.set("where", exp.Where(this=condition.copy()))
+    outer.set("from_", exp.From(this=exp.Subquery(this=query, alias=copied(alias))))
+    outer.set("where", exp.Where(this=copied(condition)))
     return outer
 
 
@@ -124,7 +124,7 @@ class _Carrier:
         text = column.sql(CallSQL).lower()
         if text not in self._names:
             self._names[text] = f"c{len(self._names) + 1}"
-            self.items.append(exp.alias_(column.copy(), self._names[text]))
+            self.items.append(exp.alias_(copied(column), self._names[text]))
         return exp.column(self._names[text], table=self.stage_name)
 
     def resolve(self, column: exp.Column) -> exp.Column | None:
@@ -187,13 +187,13 @@ def over_joins(
     inner.set("from_", select.args["from_"])
     inner.set("joins", select.args.get("joins"))
     if pure:
-        inner.set("where", exp.Where(this=all_of([p.copy() for p in pure])))
+        inner.set("where", exp.Where(this=all_of([copied(p) for p in pure])))
     alias = exp.TableAlias(this=exp.to_identifier(carrier.stage_name))
     query = inner
     for call in new_calls[:-1]:
         query = _filtered(query, alias, call)
     select.set("joins", None)
-    select.set("from_", exp.From(this=exp.Subquery(this=query, alias=alias.copy())))
+    select.set("from_", exp.From(this=exp.Subquery(this=query, alias=copied(alias))))
     select.set("where", exp.Where(this=new_calls[-1]) if new_calls else None)
     select.set("expressions", new_items)
     for key, value in clauses.items():
@@ -305,7 +305,7 @@ def _qualified(column: str, table: str) -> exp.Column:
 
 def _carried(node: exp.Expr, carrier: _Carrier, own: frozenset[str] | set[str], whole: Whole) -> exp.Expr:
     """The node with its references to the block's sources replaced; ``own`` names are left (aliases of the select list in ORDER BY)."""
-    root = exp.Tuple(expressions=[node.copy()])
+    root = exp.Tuple(expressions=[copied(node)])
     _carry_whole(root, carrier, whole)
     bound = {p.name.lower() for f in root.find_all(exp.Lambda) for p in f.expressions}
     if root.find(exp.Comprehension) is not None:
