@@ -128,11 +128,13 @@ class SearchIndex:
                 self._connection.close()
                 self._connection = None
 
-    def refreshed_for(self, statement: str) -> bool:
-        """Whether the index was refreshed for this statement; from now on it is. Under a ``session`` only."""
-        known = bool(statement) and statement == self._statement
+    def is_fresh_for(self, statement: str) -> bool:
+        """Whether the index was brought up to date for this statement. Under a ``session`` only, as ``fresh_for``."""
+        return bool(statement) and statement == self._statement
+
+    def fresh_for(self, statement: str) -> None:
+        """Says that it was."""
         self._statement = statement
-        return known
 
 
 @attrs.frozen

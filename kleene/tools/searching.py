@@ -34,8 +34,9 @@ def _search(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
 
 def _ranked(work: Work, index: SearchIndex, query: str, globs: Globs, n: int) -> Iterator[Row]:
     with index.session(work.check) as session:
-        if not index.refreshed_for(work.statement):
+        if not index.is_fresh_for(work.statement):
             _refresh(work, session)
+            index.fresh_for(work.statement)
         hits = list(itertools.islice((hit for hit in session.rank(query) if globs.match(hit.path)), n))
         lines = {hit.path: _lines(work, hit) for hit in hits}
         best = session.best_lines(query, lines)
@@ -55,7 +56,13 @@ def _refresh(work: Work, session: Session) -> None:
                 continue
             if status.st_size <= work.limits.file_bytes:
                 there.append(Seen(found.path, status.st_size, status.st_mtime_ns))
-    session.add(text for seen in session.changed(there) for text in _text(work, seen))
+    try:
+        session.add(text for seen in session.changed(there) for text in _text(work, seen))
+    except ToolError as error:
+        if error.kind != "timed out":
+            raise
+        hint = "what was read is kept: search again to go on"
+        raise ToolError("the workspace's index is not done yet", kind="timed out", hint=hint) from None
 
 
 def _text(work: Work, seen: Seen) -> Iterator[Text]:

@@ -113,6 +113,36 @@ def test_a_statement_looks_at_the_workspace_once(indexed: Work, tmp_path: Path) 
     assert paths(indexed, "apple") == ["a.txt", "b.txt", "c.txt"]
 
 
+def test_an_index_that_is_not_done_in_time_is_gone_on_with(
+    indexed: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kleene.tools import index as module
+
+    monkeypatch.setattr(module, "BATCH_CHARACTERS", 10)
+    write(tmp_path, {f"{i}.txt": "apple" for i in range(6)})
+    left = [8]
+
+    def cancelled() -> bool:  # the time is over after so many looks
+        left[0] -= 1
+        return False
+
+    class Late(Work):
+        def check(self) -> None:
+            if left[0] <= 0:
+                raise ToolError("late", kind="timed out")
+            super().check()
+
+    late = Late(indexed.workspace, cancelled=cancelled, index=indexed.index, statement="s1")
+    with pytest.raises(ToolError) as caught:
+        rows(SEARCH, late, "apple")
+    assert caught.value.message == "the workspace's index is not done yet"
+    assert caught.value.hint == "what was read is kept: search again to go on"
+    with indexed.index.session(lambda: None) as session:  # type: ignore[union-attr]
+        ((kept,),) = session.connection.execute("SELECT count(*) FROM files").fetchall()
+    assert 0 < kept < 6
+    assert len(paths(attrs.evolve(indexed, statement="s1"), "apple")) == 6
+
+
 def test_binary_and_large_files_are_left_out(tmp_path: Path) -> None:
     write(
         tmp_path,
