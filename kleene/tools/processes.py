@@ -217,9 +217,7 @@ class _Watch:
         if self.family.memory(exact=False) > most and self.family.memory(exact=True) > most:
             return f"more than {most >> 20:,} MiB of memory"
         left = _available()
-        if left is not None and left < min(
-            self.bounds.reserve_bytes, self.begun_with - min(most, self.begun_with // 2)
-        ):
+        if left is not None and runs_low(left, self.begun_with, self.bounds):
             return f"the machine has only {left >> 20:,} MiB of memory left"
         return None
 
@@ -300,6 +298,16 @@ def _stat(pid: int) -> tuple[str, str]:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return fields[0], fields[19]
     return "", ""
+
+
+def runs_low(left: int, begun_with: int, bounds: Bounds) -> bool:
+    """Whether a machine with ``left`` bytes of memory, and ``begun_with`` when a command began, can bear it no longer.
+
+    >>> bounds = Bounds(memory_bytes=4 << 30, reserve_bytes=512 << 20)
+    >>> [runs_low(left << 20, begun << 20, bounds) for left, begun in ((500, 8000), (600, 8000), (500, 700), (300, 700))]
+    [True, False, False, True]
+    """
+    return left < min(bounds.reserve_bytes, begun_with - min(bounds.memory_bytes, begun_with // 2))
 
 
 def _available() -> int | None:

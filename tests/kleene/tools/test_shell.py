@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import struct
@@ -24,7 +25,7 @@ from kleene.planner.errors import Cancelled, ToolError
 from kleene.tools.asking import ask
 from kleene.tools.base import Limits, Work
 from kleene.tools.jail import Jail
-from kleene.tools.processes import Bounds, Capture
+from kleene.tools.processes import Bounds, Capture, runs_low
 from kleene.tools.sandbox import Sandbox, probe, writable_parts
 from kleene.tools.shell import MAX_COMMAND_BYTES, UNCONFINED, describe, fill, quote, shell
 from kleene.tools.syscalls import REFUSED, refusing
@@ -413,6 +414,15 @@ def test_many_processes_that_want_too_much_together_are_ended(work: Work) -> Non
     assert "was killed: more than 100 MiB of memory" in error.message and error.kind == "too large"
 
 
+@pytest.mark.parametrize(
+    ("left", "begun", "low"), [(500, 8000, True), (600, 8000, False), (500, 700, False), (300, 700, True)]
+)
+def test_a_command_ends_before_the_machine_does(left: int, begun: int, low: bool) -> None:
+    bounds = Bounds(memory_bytes=4 << 30, reserve_bytes=512 << 20)
+    assert runs_low(left << 20, begun << 20, bounds) is low
+
+
+@pytest.mark.slow  # what others on the machine free meanwhile hides it
 @needs_sandbox
 def test_memory_that_no_process_maps_is_seen_on_the_machine(work: Work) -> None:
     program = "import os,time; f=os.memfd_create('x'); [os.write(f, bytes(1<<20)) for _ in range(400)]; time.sleep(9)"
@@ -477,16 +487,15 @@ def test_a_capture_keeps_what_it_says(pieces: list[bytes], limit: int) -> None:
 def test_a_timeout_kills_all_of_it(work: Work, command: str) -> None:
     begun = time.monotonic()
     error = refusal(shell(Sandbox()), work, command, None, 250)
-    assert error.kind == "timed out" and time.monotonic() - begun < 2
+    assert error.kind == "timed out" and time.monotonic() - begun < 5
     assert soon(lambda: not running("31.625"))
 
 
 @needs_sandbox
 def test_a_timeout_shows_what_was_said_last(work: Work) -> None:
-    error = refusal(shell(Sandbox()), work, "echo one; echo two; sleep 9", None, 300)
-    assert error.message.startswith(
-        "'echo one; echo two; sleep 9' was not done after 0.3 s and was killed; its last output:"
-    )
+    error = refusal(shell(Sandbox()), work, "echo one; echo two; sleep 9", None, 1_000)
+    said = r"'echo one; echo two; sleep 9' was not done after \d\.\d s and was killed; its last output:\n"
+    assert re.match(said, error.message)
     assert error.message.endswith("\none\ntwo")
     assert error.hint == "give it longer with shell(cmd, cwd, timeout_ms), or do less at once"
 
@@ -511,11 +520,11 @@ def test_a_cancel_kills_it_at_once(work: Work) -> None:
     work = attrs.evolve(work, cancelled=lambda: time.monotonic() - begun > 0.15)
     with pytest.raises(Cancelled):
         use(shell(Sandbox()), work, "trap '' TERM; sleep 32.375", None, 9_000)
-    assert time.monotonic() - begun < 1 and soon(lambda: not running("32.375"))
+    assert time.monotonic() - begun < 4 and soon(lambda: not running("32.375"))
 
 
 BACKGROUND = (
-    "(sleep 0.4; echo x > late) & setsid sh -c 'sleep 0.4; echo x > late' & sleep 33.875 & sleep 0.1; echo done"
+    "(sleep 1.5; echo x > late) & setsid sh -c 'sleep 1.5; echo x > late' & sleep 33.875 & sleep 0.1; echo done"
 )
 
 
@@ -523,8 +532,8 @@ BACKGROUND = (
 def test_what_a_command_leaves_running_is_ended_with_it(work: Work, folder: Path) -> None:
     begun = time.monotonic()
     assert sh(work, BACKGROUND)[0] == "done\n"
-    assert time.monotonic() - begun < 0.39 and soon(lambda: not running("33.875"))
-    time.sleep(0.45)
+    assert time.monotonic() - begun < 1.4 and soon(lambda: not running("33.875"))
+    time.sleep(max(0.0, begun + 1.8 - time.monotonic()))
     assert not (folder / "late").exists()
 
 
@@ -599,10 +608,11 @@ def test_unsafe_commands_run_and_say_so(work: Work, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_unsafe_command_is_killed_as_a_tree(work: Work, folder: Path) -> None:
+    begun = time.monotonic()
     assert sh(work, BACKGROUND, sandbox=UNSAFE)[0] == "done\n"
     assert refusal(shell(UNSAFE), work, "setsid sleep 33.875 & sleep 33.875", None, 200).kind == "timed out"
     assert soon(lambda: not running("33.875"))
-    time.sleep(0.45)
+    time.sleep(max(0.0, begun + 1.8 - time.monotonic()))
     assert not (folder / "late").exists()
 
 
