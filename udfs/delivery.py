@@ -198,7 +198,7 @@ def _told(error: BaseException) -> KleeneError:
     what = str(error).splitlines()[0] if str(error) else type(error).__name__
     return KleeneError(
         f"an answer could not be kept in the memo: {what}",
-        hint="make room on the store's disk, or SET memo = off"
+        hint="make room on the store's disk and run it again before you close the engine: it still has what was paid for"
         if isinstance(error, duckdb.Error)
         else "attach again: k = kleene.attach(con)",
     )

@@ -232,11 +232,17 @@ WHERE excluded.kind = 'answer' OR memo.kind <> 'answer'
 """
 
 
+REFUSED = 3  # single entries that could not be written, after which their neighbours are not tried either
+
+
 class MemoWriter:
     """Commits entries in groups: while one commit runs, the next group gathers. So a lone answer waits for one commit, many share one.
 
     ``done`` of a submission is called in the writer's thread, with None after its entries are on disk or with the error that kept them
     from it. At most ``bound`` entries wait; beyond that ``submit`` blocks. ``max_age_s`` is for ``lookup``.
+
+    What cannot be written (a full disk) was paid for all the same: of a group what still fits is written, and the rest is kept in memory and
+    tried again before the next look-up and at ``close``. ``unkept`` is how many entries that are.
     """
 
     def __init__(self, memo: Memo, *, bound: int = 100_000, max_age_s: float | None = None):
@@ -249,10 +255,16 @@ class MemoWriter:
         self._closed = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._unkept: list[MemoEntry] = []
         self.commits = 0
+
+    @property
+    def unkept(self) -> int:
+        return len(self._unkept)
 
     def lookup(self, route_key: str, spec_digest: str, prompts: Sequence[str], unknown: bool = False) -> MemoHits:
         """``Memo.lookup``, so that dispatch holds one object."""
+        self._write_unkept()
         return self._memo.lookup(route_key, spec_digest, prompts, unknown=unknown, max_age_s=self.max_age_s)
 
     def submit(self, entries: Sequence[MemoEntry], done: Callable[[BaseException | None], None]) -> None:
@@ -292,6 +304,7 @@ class MemoWriter:
 
     def close(self) -> None:
         """Writes what waits, then ends the thread. A second call does nothing."""
+        self._write_unkept()
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -313,24 +326,53 @@ class MemoWriter:
             self._commit(group)
 
     def _commit(self, group: list[tuple[Sequence[MemoEntry], Callable[[BaseException | None], None]]]) -> None:
+        entries = [entry for entries, _ in group for entry in entries]
         try:
-            self._memo.commit([entry for entries, _ in group for entry in entries])
+            self._memo.commit(entries)
             self.commits += 1
             failures: list[BaseException | None] = [None] * len(group)
         except Exception as error:
             # One submission must not cost the others theirs: each is tried alone.
-            failures = [error] if len(group) == 1 else [self._commit_alone(entries) for entries, _ in group]
+            failures = [self._commit_alone(entries, error if len(group) == 1 else None) for entries, _ in group]
         for (_, done), failure in zip(group, failures, strict=True):
             with contextlib.suppress(Exception):
                 done(failure)
 
-    def _commit_alone(self, entries: Sequence[MemoEntry]) -> BaseException | None:
-        try:
-            self._memo.commit(entries)
-            self.commits += 1
-        except Exception as error:
-            return error
-        return None
+    def _commit_alone(self, entries: Sequence[MemoEntry], known: BaseException | None) -> BaseException | None:
+        """Write what can be written, in ever smaller parts, and remember the rest. ``known``: the error of all of them together."""
+        todo, refused, failure = [list(entries)], 0, known
+        while todo:
+            part = todo.pop()
+            if refused == REFUSED:
+                self._remember(part)
+                continue
+            try:
+                if len(part) == len(entries) and known is not None:
+                    raise known
+                self._memo.commit(part)
+                self.commits += 1
+            except Exception as error:
+                failure = error
+                refused += len(part) == 1
+                if len(part) > 1:
+                    todo += [part[len(part) // 2 :], part[: len(part) // 2]]
+                else:
+                    self._remember(part)
+        return failure
+
+    def _remember(self, entries: list[MemoEntry]) -> None:
+        with self._changed:
+            self._unkept = [*self._unkept, *entries]
+
+    def _write_unkept(self) -> None:
+        """Try again what could not be written. In the caller's thread, which waits for it as for any other commit."""
+        with self._changed:
+            entries, self._unkept = self._unkept, []
+            if entries and self._closed:
+                return
+        if entries:
+            with contextlib.suppress(Exception):
+                self.commit(entries)  # what it cannot write it remembers again
 
 
 def remembered(kind: str, *, memo_unknown: bool = False) -> bool:

@@ -489,7 +489,9 @@ def test_an_answer_that_cannot_be_kept_fails_the_statement_and_ends_its_flights(
         assert str(caught.value) == (
             "an answer could not be kept in the memo: IO Error: Could not write: No space left on device"
         )
-        assert caught.value.hint == "make room on the store's disk, or SET memo = off"
+        assert caught.value.hint == (
+            "make room on the store's disk and run it again before you close the engine: it still has what was paid for"
+        )
         assert made.dispatcher.in_flight == 0
         context = made.context(memo=False)
         assert made.ask(context, made.site(context), ["a"]) == {"a": "about a"}
