@@ -83,7 +83,7 @@ def _hint(text: str, message: str, rest: str, catalog: Catalog | None) -> str | 
     near_duckdb = re.search(r"Did you mean \"?([^\"?\n]+)\"?\??", text)
     if near_duckdb and _is_near(message, near_duckdb.group(1)):
         return f"did you mean {near_duckdb.group(1).strip()}?"
-    candidates = re.search(r"Candidate bindings: (.+)", rest)
+    candidates = re.search(r"Candidate bindings: (?:: )?(.+)", rest)
     if candidates:
         return f"columns are {candidates.group(1).strip()}"
     if "unrecognized configuration parameter" in text:

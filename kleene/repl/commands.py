@@ -15,7 +15,7 @@ import attrs
 from kleene.cli.exits import UsageError
 from kleene.cli.runs import QUERY as RUNS
 from kleene.cli.table import visible
-from kleene.planner.errors import did_you_mean
+from kleene.planner.errors import Cancelled, did_you_mean
 from kleene.repl.shell import Shell
 from kleene.repl.suggest import Word
 
@@ -89,18 +89,14 @@ def show_query(shell: Shell, text: str) -> None:
 
 
 def show_help(shell: Shell, rest: str) -> None:
-    """The commands in two columns; the usage goes above what it does where both do not fit."""
-    entries = [("\\" + " ".join(filter(None, (", \\".join(c.names), c.usage))), c.summary) for c in COMMANDS]
+    """The commands in two columns that fit 80."""
+    entries = [("\\" + " ".join(filter(None, (", \\".join(c.names[:2]), c.usage))), c.summary) for c in COMMANDS]
     left = max(len(usage) for usage, _ in entries) + 2
     out = shell.inv.terminal.out
-    out.write("A statement runs when it ends in ; and Enter. A command is one line; / may stand for \\.\n\n")
-    for usage, summary in entries:
-        out.write(
-            f"  {usage:<{left}}{summary}\n" if left + 45 < shell.inv.terminal.width else f"  {usage}\n      {summary}\n"
-        )
-    out.write(
-        "\nTab completes · Alt-Enter makes a new line · Ctrl-R searches the history · Ctrl-C cancels · Ctrl-D ends\n"
-    )
+    out.write("Statements run at ; and Enter. Commands are one line; / may stand for \\.\n")
+    out.writelines(f"  {usage:<{left}}{summary}\n" for usage, summary in entries)
+    out.write("\\run takes --context FILE, --data FILE, --table NAME, --max-turns N, --from RUN\n")
+    out.write("Tab completes · Alt-Enter new line · Ctrl-R search · Ctrl-C cancel · Ctrl-D end\n")
     out.flush()
 
 
@@ -248,7 +244,22 @@ def run_task(shell: Shell, rest: str) -> None:
         given["budget"] = run_budget(shell.inv)
     tally = shell.tally()
     turns = Turns(tally, shell.inv.terminal, always=True)
-    done = shell.watched(tally, lambda engine: engine.run(rest, **given), listener=turns, replies=True)
+    try:
+        done = shell.watched(tally, lambda engine: engine.run(rest, **given), listener=turns, replies=True)
+    except Cancelled as error:
+        raise Cancelled(f"{error.message}; \\resume goes on") from error
+    end_of_run(done, shell.inv, shell.output.write)
+
+
+def resume(shell: Shell, rest: str) -> None:
+    """Go on with a run, the last one without an answer where none is named."""
+    from kleene.cli.run import end_of_run
+    from kleene.cli.turns import Turns
+
+    tally = shell.tally()
+    turns = Turns(tally, shell.inv.terminal, always=True)
+    name = rest.rstrip(";") or None
+    done = shell.watched(tally, lambda engine: engine.resume(name), listener=turns, replies=True)
     end_of_run(done, shell.inv, shell.output.write)
 
 
@@ -267,34 +278,18 @@ COMMANDS: tuple[ShellCommand, ...] = (
     ShellCommand(("d", "dt"), "[TABLE]", "tables and views, or the columns of one", describe, "table"),
     ShellCommand(("df",), "", "functions that ask models", functions),
     ShellCommand(("da",), "", "agents", agents),
-    ShellCommand(("plan",), "[STATEMENT]", "what a statement (the last one) would ask and cost", plan, "sql"),
+    ShellCommand(("plan",), "[STATEMENT]", "what it (the last one) would ask and cost", plan, "sql"),
     ShellCommand(("budget",), "[WHAT AMOUNT | off]", "what is left; \\budget dollars 2 sets a limit", budget),
-    ShellCommand(
-        ("trace",),
-        "[SQL]",
-        "the calls of the last statement that made any, or SQL over the trace_* tables",
-        trace,
-        "sql",
-    ),
-    ShellCommand(
-        ("run",),
-        "[--context FILE] [--data FILE] [--table NAME] [--max-turns N] TASK",
-        "let a model answer a task by writing SQL",
-        run_task,
-    ),
+    ShellCommand(("trace",), "[SQL]", "the last statement's calls, or SQL over trace_*", trace, "sql"),
+    ShellCommand(("run",), "[OPTIONS] TASK", "let a model answer a task by writing SQL", run_task),
+    ShellCommand(("resume",), "[RUN]", "go on with a run that has no answer yet", resume),
     ShellCommand(("runs",), "", "the last runs and how they ended", runs),
     ShellCommand(("models",), "", "the model behind each alias and its price", models),
     ShellCommand(("x",), "[on | off]", "each value in full, on lines of its own", expand, "on/off"),
     ShellCommand(("timing",), "[on | off]", "say how long each statement took", timing, "on/off"),
-    ShellCommand(("e", "edit"), "[FILE]", "edit the last statement (or a file) in $EDITOR", edit, "file"),
+    ShellCommand(("e", "edit"), "[FILE]", "edit the last statement, or a file, in $EDITOR", edit, "file"),
     ShellCommand(("i", "include"), "FILE", "run a file of statements and commands", run_file, "file"),
-    ShellCommand(
-        ("o", "output"),
-        "[FILE]",
-        "write rows to a file (.csv, .json, .jsonl, .md); alone: to the screen",
-        redirect,
-        "file",
-    ),
+    ShellCommand(("o", "output"), "[FILE]", "rows to a file (.csv .json .md), or to the screen", redirect, "file"),
     ShellCommand(("clear",), "", "clear the screen", clear),
     ShellCommand(("quit", "q", "exit"), "", "leave (Ctrl-D does too)", leave),
 )

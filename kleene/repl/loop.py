@@ -99,7 +99,7 @@ def toolbar(shell: Shell) -> str:
         if limits.calls is not None:
             parts.append(f"{used.requests:,} of {limits.calls:,} calls")
         elif used.requests:
-            parts.append(f"{used.requests:,} calls")
+            parts.append(f"{used.requests:,} call{'' if used.requests == 1 else 's'}")
     if shell.output.path is not None:
         parts.append(f"rows to {shell.output.path}")
     return " · ".join(parts)

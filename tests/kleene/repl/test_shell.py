@@ -196,7 +196,7 @@ def test_help_names_every_command(tmp_path: Path) -> None:
         out = said(shell)[0]
     for command in COMMANDS:
         assert f"\\{command.names[0]}" in out and command.summary in out
-    assert all(len(line) <= 119 for line in out.splitlines())
+    assert all(len(line) <= 80 for line in out.splitlines()) and len(out.splitlines()) <= 23
 
 
 def test_timing_is_said(tmp_path: Path) -> None:
@@ -282,6 +282,8 @@ class TestWithTheEngine:
             )
             shell.feed("\\trace SELECT outcome FROM trace_sessions")
             assert "final" in said(shell)[0]
+            assert shell.feed("/resume") is Exit.FAILED
+            assert "resume" in said(shell)[1]
             assert shell.feed("/run") is Exit.USAGE
             assert shell.feed("/run --max-turns x Why?") is Exit.USAGE
 
@@ -295,6 +297,35 @@ class TestWithTheEngine:
             said(shell)
             shell.feed("SELECT 1 AS one;")
             assert said(shell)[0] == ONE
+
+
+def test_a_run_that_ran_out_of_turns_goes_on(tmp_path: Path) -> None:
+    def solve(request: Any) -> str:
+        done = len(request.messages) > 2
+        return "```sql\nFINAL(SELECT 42 AS answer)\n```" if done else "```sql\nSELECT 1\n```"
+
+    with shell_on(tmp_path, model=FunctionModel(solve, name="solve")) as shell:
+        assert shell.feed("/run --max-turns 1 What is it?") is Exit.DONE
+        assert "the turns ran out before an answer" in said(shell)[1]
+        assert shell.feed("\\resume") is Exit.DONE
+        assert "│     42 │" in said(shell)[0]
+
+
+def test_what_a_cancelled_statement_still_reports_is_dropped() -> None:
+    from kleene.repl.relay import Relay
+    from kleene.udfs.events import RunOfStatement
+
+    def event(statement: str) -> RunOfStatement:
+        return RunOfStatement(at=0, statement=statement, run=1, notes=1, answered=0, seconds=0)
+
+    relay, heard = Relay(streams=True), []
+    relay(event("0"))
+    with relay.heard_by(heard.append):
+        relay(event("1"))
+    with relay.heard_by(heard.append):
+        relay(event("1"))
+        relay(event("2"))
+    assert heard == [event("1"), event("2")]
 
 
 def test_a_script_on_stdin_is_run_until_its_first_error(tmp_path: Path) -> None:
