@@ -82,6 +82,8 @@ _HOMES = {
     "Run": "kleene.runs",
     "Effect": "kleene.tools.toolbox",
     "tool": "kleene.tools.functions",
+    "load_ipython_extension": "kleene.notebook",
+    "unload_ipython_extension": "kleene.notebook",
     **dict.fromkeys(_ERRORS, "kleene.planner.errors"),
 }
 

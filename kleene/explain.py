@@ -69,6 +69,12 @@ class Plan:
     def __str__(self) -> str:
         return self.text
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the text, and DuckDB's SQL below it."""
+        from kleene.html import plan_html
+
+        return plan_html(self.text, self.duckdb_sql)
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "calls": self.estimate.calls,

@@ -131,6 +131,12 @@ class Result:
 
         show_result(self, limit)
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the first rows, usage and warnings, all escaped."""
+        from kleene.html import result_html
+
+        return result_html(self)
+
     def __repr__(self) -> str:
         return f"<Result {len(self)} rows x {len(self.columns)} columns, {self.usage.requests} calls>"
 

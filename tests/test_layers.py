@@ -57,7 +57,11 @@ CONFINED = {
     "httpcore": ("kleene.tools.webclient",),
     "prompt_toolkit": ("kleene.repl", "kleene.cli.setup"),
     "rich": ("kleene.cli", "kleene.repl"),
+<<<<<<< HEAD
     "opentelemetry": ("kleene.otel",),
+=======
+    "IPython": ("kleene.notebook",),
+>>>>>>> b32fb90 (Show results and plans in notebooks; %%callsql)
 }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kleene.cli.exits import Exit
 from kleene.cli.invocation import Invocation, ResultLike
-from kleene.cli.progress import thousands
+from kleene.cli.usage import usage_line
 
 if TYPE_CHECKING:
     from kleene.cli.rows import Relation
@@ -42,25 +42,4 @@ def unknown_exit(usage: Usage, inv: Invocation) -> Exit:
     return Exit.FAILED
 
 
-def usage_line(usage: Usage) -> str:
-    """One line about what was used; empty where no call was made or remembered.
-
-    >>> from kleene.planner.specs import Usage
-    >>> usage_line(Usage(requests=3, memo_hits=1, input_tokens=1200, output_tokens=34, dollars=0.0123, seconds=1.44))
-    '3 requests · 1 from the memo · 1.2k tokens · $0.0123 · 1.4 s'
-    """
-    if not usage.requests and not usage.memo_hits:
-        return ""
-    parts = [f"{usage.requests:,} request{'' if usage.requests == 1 else 's'}"]
-    if usage.memo_hits:
-        parts.append(f"{usage.memo_hits:,} from the memo")
-    if usage.unknown:
-        parts.append(f"{usage.unknown:,} unknown")
-    if usage.tokens:
-        parts.append(f"{thousands(usage.tokens)} tokens")
-    if usage.dollars:
-        parts.append(f"${usage.dollars:.4f}")
-    if usage.unpriced:
-        parts.append(f"{usage.unpriced:,} unpriced")
-    parts.append(f"{usage.seconds:.1f} s")
-    return " · ".join(parts)
+__all__ = ["report", "unknown_exit", "usage_line"]

@@ -71,6 +71,18 @@ class Terminal:
             print(text, file=self.err, flush=True)
 
     def ask(self, question: str) -> bool:
-        """Ask a yes/no question on stderr. No answer, an empty one and anything but y or yes are a no."""
+        """Ask a yes/no question on stderr. No answer, an empty one and anything but y or yes are a no. What was typed before the question
+        is no answer to it."""
+        self.drop_typed_ahead()
         print(question + " [y/N] ", file=self.err, end="", flush=True)
         return self.stdin.readline().strip().casefold() in ("y", "yes")
+
+    def drop_typed_ahead(self) -> None:
+        try:
+            import termios
+
+            termios.tcflush(self.stdin.fileno(), termios.TCIFLUSH)
+        except (ImportError, OSError, ValueError):  # no terminal, or none of this kind
+            pass
+        except termios.error:
+            pass
