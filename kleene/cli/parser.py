@@ -6,7 +6,7 @@ import argparse
 import textwrap
 from collections.abc import Sequence
 
-from kleene.cli import doctor, explain, memo, models, repl, resume, run, runs, setup, sql, trace
+from kleene.cli import completion, doctor, explain, memo, models, repl, resume, run, runs, setup, sql, trace
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options
 from kleene.version import VERSION
@@ -24,6 +24,7 @@ COMMANDS: tuple[Command, ...] = (
     models.COMMAND,
     setup.COMMAND,
     doctor.COMMAND,
+    completion.COMMAND,
 )
 
 DESCRIPTION = """\
@@ -84,6 +85,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_arguments(sub)
         add_global_options(sub, of_command=True)
     add_global_options(parser, of_command=False)
+    parser.set_defaults(parser=parser)  # what a completion script is made of
     return parser
 
 
