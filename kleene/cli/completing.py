@@ -160,7 +160,7 @@ _{PROGRAM}() {{
 {of_commands}
     esac
 }}
-compdef _{PROGRAM} {PROGRAM}
+if [[ $funcstack[1] == _{PROGRAM} ]]; then _{PROGRAM} "$@"; else compdef _{PROGRAM} {PROGRAM}; fi
 """
 
 
