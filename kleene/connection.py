@@ -234,9 +234,10 @@ class Connection:
         )
         return direction, "NULLS FIRST" if first else "NULLS LAST"
 
-    def table_names(self, schema: str | None = None) -> set[str]:
-        """Lower-case names of all tables and views, or of those in one schema."""
-        where = "" if schema is None else "WHERE schema_name = $1"
+    def table_names(self, schema: str | None = None, *, internal: bool = True) -> set[str]:
+        """Lower-case names of all tables and views, or of those in one schema. Without ``internal`` those of DuckDB itself are left out."""
+        where = "WHERE true" if internal else "WHERE NOT internal"
+        where += "" if schema is None else " AND schema_name = $1"
         found = self.rows(
             f"SELECT table_name FROM duckdb_tables() {where} UNION ALL SELECT view_name FROM duckdb_views() {where}",
             [schema] if schema is not None else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,14 @@ def effects_of(call: ToolCall, box: Toolbox, rows: Sequence[tuple[Any, ...]], se
     """What the rows ask for. As in every function of SQL, NULL where a value is needed asks for nothing."""
     needed = {p.name for p in call.spec.params[: call.spec.required]}
     for row in rows:
-        given = {p.name: value for p, value in zip(call.given, row, strict=False) if value is not None}
+        given = {p.name: _value(value, p.type) for p, value in zip(call.given, row, strict=False) if value is not None}
         if needed <= given.keys():
             yield box.effect(call.spec.name, given, session)
+
+
+def _value(value: Any, kind: str) -> Any:
+    """The value as a tool takes it: DuckDB gives JSON as its text."""
+    return json.loads(value) if kind.upper() == "JSON" and isinstance(value, str) else value
 
 
 def perform(running: Running, call: ToolCall, box: Toolbox, fetched: Fetched) -> Fetched:

@@ -456,7 +456,7 @@ class Executor:
 
         if self._allowed is None:
             self._allowed = load_allow_list()
-        own = self.connection.table_names(self.schema)
+        own = self.connection.table_names(self.schema, internal=False)
         check_model(
             statement,
             functions=frozenset(self.state.catalog.functions),

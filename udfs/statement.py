@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from kleene.planner.specs import CallSpec, Usage, Volatility
+from kleene.planner.tools import parameters_of
 from kleene.udfs.answers import Answered, Unknown
 from kleene.udfs.ledger import add_usage
 from kleene.udfs.lookups import Key, SiteAnswers
@@ -45,9 +46,10 @@ class CallSite:
 
     def describe(self, key: Key) -> str:
         """``f('argument')`` for messages, cut at 60 characters an argument."""
-        shown = ", ".join(
-            "'" + (a if len(a) <= 60 else a[:57] + "...").replace("\n", "\\n") + "'" for a in self.arguments(key)
-        )
+        given = self.arguments(key)
+        if self.spec.session == "tool":  # a lookup has an argument also where the tool has none
+            given = given[: len(parameters_of(self.spec))]
+        shown = ", ".join("'" + (a if len(a) <= 60 else a[:57] + "...").replace("\n", "\\n") + "'" for a in given)
         return f"{self.spec.function}({shown})"
 
 
