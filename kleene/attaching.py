@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,14 @@ import duckdb
 from kleene.budgets import checked
 from kleene.config import Config, load_config
 from kleene.engine import Engine
+from kleene.mcp.servers import open_servers
 from kleene.models import build_handler
+from kleene.planner.catalog import Catalog
 from kleene.planner.errors import ConfigError
 from kleene.planner.specs import BudgetLimits
 from kleene.services import Services
+from kleene.store.store import LOCKDOWN
+from kleene.tools.base import Tool
 from kleene.tools.settings import ToolSettings, ignored_tables
 from kleene.tools.setup import toolbox_for
 from kleene.tools.toolbox import Approve
@@ -36,6 +40,7 @@ def attach(
     trust: str = "host",
     concurrency: int = 32,
     tools: Sequence[Any] = (),
+    mcp: bool | str | Path | Mapping[str, Any] = False,
     on_event: Callable[[Event], None] | None = None,
     approve: Approve | None = None,
     allow_hosts: Sequence[str] = (),
@@ -55,7 +60,9 @@ def attach(
     ``tools`` are Python functions (see ``kleene.tool``) beside the standard ones; ``approve`` is asked before each effect of a CALL (an ``Effect``).
     ``allow_hosts`` are hosts that web tools may reach, ``unsafe_shell`` lets commands run without a sandbox where there is none.
     ``otel`` sends OpenTelemetry's spans (extra ``kleene[otel]``): True to the program's tracer provider, or give one; None does so where
-    the environment names an OTLP endpoint. Raises ``StoreLocked``,
+    the environment names an OTLP endpoint.
+    ``mcp``: the tools of MCP servers beside your own ``tools``: True for the configured servers (``kleene.mcp.entries``), the path of an
+    ``mcpServers`` file, or what would stand in one. Raises ``StoreLocked``,
     ``ConfigError`` and ``BusyConnection``.
     """
     if trust not in ("host", "model"):
@@ -81,15 +88,32 @@ def attach(
     except BaseException:
         close_handler(handler)
         raise
+    notes: list[str] = []
     try:
+        servers = open_servers(mcp, workspace, notes.append)
+        services.on_close(servers.close)
         ledger = Ledger(budget or BudgetLimits())
         granted = ToolSettings.of(config).granting(allow_hosts, unsafe_shell=unsafe_shell)
         services.notes.extend(ignored_tables(config))
+        known = Catalog().functions
+
+        def theirs(taken: Collection[str]) -> Sequence[Tool]:
+            return servers.tools([*known, *taken])
+
         box = toolbox_for(
-            workspace, config, granted, tools, services.events.emit, approve, keep=str(store) != ":memory:"
+            workspace,
+            config,
+            granted,
+            tools,
+            services.events.emit,
+            approve,
+            keep=str(store) != ":memory:",
+            more=theirs,
         )
         engine = Engine(con, services, ledger=ledger, trust=trust, workspace=workspace, owns_services=True, tools=box)
         engine.state.catalog = engine.state.catalog.with_tools(box.functions())
+        notes += engine.notes
+        engine.notes = notes  # the servers go on to say what happens to them
         engine.state.settings = engine.state.settings.set("concurrency", concurrency)
         return engine
     except BaseException:
@@ -97,10 +121,13 @@ def attach(
         raise
 
 
-def connect(path: str | Path = ":memory:", **options: Any) -> Engine:
-    """Open a DuckDB connection and attach to it; ``close`` closes both. Takes the options of ``attach``."""
+def connect(path: str | Path = ":memory:", *, read_only: bool = False, locked: bool = False, **options: Any) -> Engine:
+    """Open a DuckDB connection and attach to it; ``close`` closes both. Takes the options of ``attach``.
+
+    ``read_only``: the file is not changed. ``locked``: statements reach no file, extension or setting of DuckDB.
+    """
     try:
-        con = duckdb.connect(str(path))
+        con = duckdb.connect(str(path), read_only=read_only)
     except duckdb.Error as error:
         raise ConfigError(
             f"the database {path} cannot be opened: {str(error).splitlines()[0]}",
@@ -108,6 +135,8 @@ def connect(path: str | Path = ":memory:", **options: Any) -> Engine:
         ) from None
     try:
         engine = attach(con, **options)
+        for statement in LOCKDOWN if locked else ():
+            con.execute(statement)
     except BaseException:
         con.close()
         raise

@@ -123,6 +123,16 @@ def config_dir(environ: Mapping[str, str] | None = None) -> Path:
     return Path(env.get("HOME") or Path.home()) / ".config" / "kleene"
 
 
+def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """The folder of what can be had again (``$KLEENE_CACHE_DIR``, else ``$XDG_CACHE_HOME/kleene``, else ``~/.cache/kleene``); it need not exist."""
+    env = os.environ if environ is None else environ
+    if env.get("KLEENE_CACHE_DIR"):
+        return Path(env["KLEENE_CACHE_DIR"])
+    if env.get("XDG_CACHE_HOME"):
+        return Path(env["XDG_CACHE_HOME"]) / "kleene"
+    return Path(env.get("HOME") or Path.home()) / ".cache" / "kleene"
+
+
 def load_config(
     workspace: str | Path = ".", *, environ: Mapping[str, str] | None = None, file: str | Path | None = None
 ) -> Config:
@@ -171,6 +181,12 @@ def save_access(
         raise ConfigError(
             f"{path} cannot take [{section}] {', '.join(values)}: {error}", hint="write it there yourself"
         ) from None
+    save_private(path, text)
+    return path
+
+
+def save_private(path: Path, text: str) -> None:
+    """Replace a file of the user's by one with this text that nobody else may read; a new folder is 0700, the file 0600."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     partial = path.with_suffix(".partial")
     partial.unlink(missing_ok=True)
@@ -179,7 +195,6 @@ def save_access(
         out.flush()
         os.fsync(out.fileno())
     os.replace(partial, path)
-    return path
 
 
 @attrs.frozen

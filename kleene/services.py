@@ -45,6 +45,7 @@ class Services:
     notes: list[str] = attrs.field(factory=list)
     streams: bool = False
     spans: Spans | None = None
+    _closing: list[Callable[[], None]] = attrs.field(factory=list)
     _numbers: itertools.count[int] = attrs.field(factory=lambda: itertools.count(1))
 
     @classmethod
@@ -89,8 +90,14 @@ class Services:
     def next_number(self) -> int:
         return next(self._numbers)
 
+    def on_close(self, function: Callable[[], None]) -> None:
+        """Run a function when the services close, before anything of theirs is closed."""
+        self._closing.append(function)
+
     def close(self) -> None:
         atexit.unregister(self.close)
+        while self._closing:
+            self._closing.pop()()
         self.runtime.close()
         self.memo.close()
         self.trace.close()

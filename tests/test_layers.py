@@ -55,13 +55,14 @@ CONFINED = {
     "trio": ("kleene.udfs.runtime", *DISPATCH, "kleene.models", "kleene.udfs.waiting"),
     "httpx": ("kleene.models", *WEB),
     "httpcore": ("kleene.tools.webclient",),
+    "mcp": ("kleene.mcp",),
+    "anyio": ("kleene.mcp",),
+    "httpx2": ("kleene.mcp",),
+    "uvicorn": ("kleene.mcp",),
     "prompt_toolkit": ("kleene.repl", "kleene.cli.setup"),
     "rich": ("kleene.cli", "kleene.repl"),
-<<<<<<< HEAD
     "opentelemetry": ("kleene.otel",),
-=======
     "IPython": ("kleene.notebook",),
->>>>>>> b32fb90 (Show results and plans in notebooks; %%callsql)
 }
 
 

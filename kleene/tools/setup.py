@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +114,11 @@ def toolbox_for(
     approve: Approve | None = None,
     *,
     keep: bool = True,
+    more: Callable[[Collection[str]], Sequence[Tool]] | None = None,
 ) -> Toolbox:
     """The standard tools, and ``own``: Python functions or what ``kleene.tool`` made of them, which may take a standard tool's place.
 
-    ``keep``: the index for search stays in the workspace. Raises ``ConfigError`` for two of one name.
+    ``keep``: the index for search stays in the workspace. ``more`` gives other people's tools, told the names that are taken. Raises ``ConfigError`` for two of one name.
     """
     tools = {t.name: t for t in (*READ_TOOLS, *effect_tools(settings, config))}
     named: set[str] = set()
@@ -128,6 +129,8 @@ def toolbox_for(
                 f"there are two tools {made.name}", hint="kleene.tool(function, name='...') gives one another name"
             )
         named.add(made.name.lower())
+        tools[made.name.lower()] = made
+    for made in more(tools.keys()) if more is not None else ():
         tools[made.name.lower()] = made
     place = Workplace(workspace, settings, keep=keep)
     return Toolbox(
