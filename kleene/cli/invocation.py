@@ -78,6 +78,9 @@ class EngineLike(Protocol):
     @property
     def state(self) -> Any: ...
 
+    @property
+    def notes(self) -> Sequence[str]: ...
+
     def sql(self, text: str) -> ResultLike: ...
 
     def explain(self, text: str) -> PlanLike: ...
@@ -155,6 +158,8 @@ class Invocation:
             "lock_wait": args.lock_wait,
             "allow_hosts": args.allow_host,
             "unsafe_shell": args.unsafe_shell,
+            "mcp": args.mcp != "off" and (args.mcp or True),
+            "store": str(self.store),
             **options,
         }
         with misconfigured():
@@ -162,7 +167,6 @@ class Invocation:
                 given["config"] = load_config(args.workspace, file=args.config)
             return connect(
                 path,
-                store=str(self.store),
                 models=self.models,
                 workspace=args.workspace,
                 **{name: value for name, value in given.items() if value},

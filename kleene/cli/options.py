@@ -38,6 +38,13 @@ def add_global_options(parser: argparse.ArgumentParser, *, of_command: bool) -> 
         type=amount,
     )
 
+    add(
+        group,
+        "--mcp",
+        "the MCP servers of this mcpServers file in place of the configured ones, or off for none",
+        metavar="FILE|off",
+    )
+
     group = parser.add_argument_group("models")
     add(
         group,

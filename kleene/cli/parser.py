@@ -6,7 +6,7 @@ import argparse
 import textwrap
 from collections.abc import Sequence
 
-from kleene.cli import completion, doctor, explain, memo, models, repl, resume, run, runs, setup, sql, trace
+from kleene.cli import completion, doctor, explain, mcp, memo, models, repl, resume, run, runs, setup, sql, trace
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options
 from kleene.version import VERSION
@@ -22,6 +22,7 @@ COMMANDS: tuple[Command, ...] = (
     runs.COMMAND,
     memo.COMMAND,
     models.COMMAND,
+    mcp.COMMAND,
     setup.COMMAND,
     doctor.COMMAND,
     completion.COMMAND,

@@ -81,6 +81,7 @@ class Engine:
     options: dict[str, Any] = attrs.field(factory=dict)
     asked: list[str] = attrs.field(factory=list)
     run_options: dict[str, Any] = attrs.field(factory=dict)
+    notes: list[str] = attrs.field(factory=list)
     closed: bool = False
     cancelled: bool = False
 

@@ -98,6 +98,7 @@ def test_options_reach_the_engine(tmp_path: Path) -> None:
         "workspace": "w",
         "budget": BudgetLimits(calls=1000, dollars=2.5, wall=90.0),
         "replay": "r.jsonl",
+        "mcp": True,
     }
 
 
