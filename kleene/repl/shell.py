@@ -63,6 +63,7 @@ class Shell:
     draft: str = ""  # what the next prompt begins with
     on_opened: Callable[[BaseException | None], None] = lambda error: None
     _files: list[Path] = attrs.field(factory=list)
+    _said: int = 0  # of the engine's notes
 
     def __attrs_post_init__(self) -> None:
         self.relay = Relay(streams=self.inv.terminal.shows_progress)
@@ -114,9 +115,19 @@ class Shell:
     def _statements(self, text: str) -> None:
         from kleene.cli.statements import placed
 
-        for statement in self.split(text):
-            with placed(statement):
-                self.statement(statement.text)
+        try:
+            for statement in self.split(text):
+                with placed(statement):
+                    self.statement(statement.text)
+        finally:
+            self._say_notes()
+
+    def _say_notes(self) -> None:
+        """Say what the engine has to say of itself, and of MCP servers, since the last input."""
+        notes = () if self.worker.engine is None else tuple(self.worker.engine.notes)
+        for note in notes[self._said :]:
+            self.inv.terminal.say(f"note: {note}")
+        self._said = len(notes)
 
     def split(self, text: str) -> Sequence[Statement]:
         """The statements of a text. The parser is the engine's: it is loaded where the engine is."""

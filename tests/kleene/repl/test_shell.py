@@ -44,6 +44,18 @@ def test_statements_run_in_order_until_one_fails(tmp_path: Path) -> None:
     assert out == ONE and err.startswith("error: Conversion Error: Could not convert string 'x' to INT32")
 
 
+def test_what_the_engine_has_to_say_is_said_once(tmp_path: Path) -> None:
+    engine = Engine(notes=["one", "two"])
+    with shell_on(tmp_path, engine=engine) as shell:
+        shell.feed("SELECT 1 AS one;")
+        engine.notes.append("three")
+        assert said(shell) == (ONE, "note: one\nnote: two\n")
+        shell.feed("SELECT 'x'::INTEGER;")
+        assert said(shell)[1].startswith("note: three\nerror: ")
+        shell.feed("SELECT 1 AS one;")
+        assert said(shell) == (ONE, "")
+
+
 def test_nothing_is_nothing(tmp_path: Path) -> None:
     with shell_on(tmp_path, engine=Engine()) as shell:
         assert [shell.feed(text) for text in ("", " \n", ";", "-- a comment\n;")] == [Exit.DONE] * 4
