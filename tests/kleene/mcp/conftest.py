@@ -53,7 +53,7 @@ class Hand:
             if seconds != 60.0:
                 import attrs
 
-                k.tools._make_work = lambda cancelled: attrs.evolve(make(cancelled), limits=Limits(seconds=seconds))
+                k.tools._make_work = lambda *given: attrs.evolve(make(*given), limits=Limits(seconds=seconds))
             yield k
 
 

@@ -239,7 +239,7 @@ def test_a_session_has_the_tools_and_effects_only_where_they_are_granted(hand: H
     with scripted(script, mcp={"h": hand.entry()}) as k:
         run = k.run("Go")
     assert run.answer is not None and run.answer.fetchall() == [("a",), ("b",)]
-    assert "- h_echo(text VARCHAR) -> TABLE(text VARCHAR): Says it again.\n" in script.asked()[0].system
+    assert "- h_echo(text) -> text: Says it again.\n" in script.asked()[0].system
     assert "h_note" not in script.asked()[0].system
     script = Script(sql("CALL h_note('x')"), sql("FINAL(1)"))
     with scripted(script, mcp={"h": hand.entry()}) as k:

@@ -234,6 +234,7 @@ def test_an_answer_is_cut_at_its_bytes() -> None:
     assert answer_of(kleene.Result((), (), message="done", usage=Usage()), 5)["message"] == "done"
 
 
+@pytest.mark.slow
 def test_kleene_may_ask_kleene(folders: Path) -> None:
     """Over stdio, as any caller starts it; the server's own servers are off."""
     model = folders / "model.py"
