@@ -21,6 +21,7 @@ from kleene.connection import Connection, Fetched, Params
 from kleene.explain import Plan, cheapest, explain, pure_plan
 from kleene.own import State, message, run_own
 from kleene.planner import nodes
+from kleene.planner.calibration import calibrating, key_of, with_calibrations
 from kleene.planner.callplan import CallPlan
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
@@ -41,6 +42,7 @@ from kleene.udfs.text import clean
 from kleene.udfs.waiting import in_thread
 
 if TYPE_CHECKING:
+    from kleene.calibrate import Calibrator
     from kleene.planner.policy import AllowList
     from kleene.tools.toolbox import Toolbox
     from kleene.udfs.children import Children
@@ -207,10 +209,10 @@ class Executor:
             return self._explain_statement(statement, tree, params, frame)
         if isinstance(tree, nodes.Final):
             return self._final(statement, tree, params, frame)
+        if isinstance(tree, nodes.Calibrate):
+            return self._calibrate(statement, tree, params, frame)
         if isinstance(tree, nodes.CallTool):
             return self._call(statement, tree, params, frame)
-        if isinstance(tree, nodes.Calibrate):
-            return self._not_yet(statement)
         if isinstance(tree, nodes.Prepare | nodes.Execute):
             return self._prepared_statement(statement, tree, params, frame)
         return self._query(statement, tree, params, frame)
@@ -309,10 +311,53 @@ class Executor:
         result.final = True
         return result
 
-    def _not_yet(self, statement: Statement) -> Result:
-        raise PlanError(
-            "CALIBRATE is not available yet", hint="declare PROXY g THRESHOLDS (low, high)", span=statement.span
+    def _calibrate(
+        self, statement: Statement, tree: nodes.Calibrate, params: Params, frame: FrameType | None
+    ) -> Result:
+        """Choose a cascade's thresholds. What a model chose holds in its session; the store keeps what a person chose."""
+        from kleene.store.calibrations import keep
+
+        with self._calibrator(statement, tree, params, frame) as calibrator:
+            result: Result = self.connection.in_worker(calibrator.run, calibrator.running.cancel)
+            function, found = calibrator.asked.function, calibrator.found
+        assert found is not None
+        self.state.catalog = with_calibrations(
+            self.state.catalog, lambda spec: found if spec.name == function.name else spec.calibration
         )
+        if self.trust == "host":
+            keep(self.services.store, function, found)
+        return result
+
+    @contextmanager
+    def _calibrator(
+        self, statement: Statement, tree: nodes.Calibrate, params: Params, frame: FrameType | None
+    ) -> Iterator[Calibrator]:
+        from kleene.calibrate import Calibrator, model_names
+
+        catalog, settings = self.state.catalog, self.state.settings
+        asked = calibrating(tree, statement, catalog, self.connection)
+        scoring, arguments = (self._calls_of(statement, q, params) for q in (asked.scoring(), asked.arguments()))
+        text = None if arguments.sites or arguments.rounds else arguments.tree.sql(CallSQL)
+        key = key_of(asked.function, catalog, settings, model_names(self.services.handler))
+        with self._tables(scoring.tree, frame), self._run_as(statement, scoring) as running:
+            yield Calibrator(asked, running, scoring, params, text, key)
+
+    def _calls_of(self, statement: Statement, query: exp.Expr, params: Params) -> CallPlan:
+        """The plan of a query, also of one without calls."""
+        plan = self._plan(with_tree(statement, query), query, params)
+        if plan is None:
+            number_placeholders(query)
+            plan = CallPlan(query, ())
+        return plan
+
+    def _refresh_calibrations(self) -> None:
+        """After a declaration or a setting: give each function with a proxy the calibration that holds for it as it is now, or none."""
+        catalog = self.state.catalog
+        if any(f.proxy is not None for f in catalog.declared()):
+            from kleene.calibrate import finder
+
+            find = finder(catalog, self.state.settings, self.services.handler, self.services.store)
+            self.state.catalog = with_calibrations(catalog, find)
 
     def _call(self, statement: Statement, tree: nodes.CallTool, params: Params, frame: FrameType | None) -> Result:
         call = self._tool_call(statement, tree)
@@ -348,6 +393,11 @@ class Executor:
         self, statement: Statement, tree: nodes.Explain, params: Params, frame: FrameType | None
     ) -> Result:
         inner = with_tree(statement, tree.this)
+        how, analyze = str(tree.args.get("format") or "text"), bool(tree.args.get("analyze"))
+        if isinstance(tree.this, nodes.Calibrate):
+            if analyze:
+                return _actual(self._calibrate(inner, tree.this, params, frame))
+            return _formatted(self._explained_calibration(inner, tree.this, params, frame), how)
         plan = self._plan(inner, tree.this, params) if not isinstance(tree.this, nodes.OwnStatement) else None
         if isinstance(tree.this, nodes.CallTool):
             return self._explain_call(inner, tree, params, frame)
@@ -359,26 +409,22 @@ class Executor:
             if isinstance(tree.this, nodes.OwnStatement):
                 return _lines("no calls: the statement changes the session only")
             return self._pure(statement, statement.text, params, frame)
-        how = str(tree.args.get("format") or "text")
-        if tree.args.get("analyze"):
-            result = self._query(inner, inner.tree, params, frame)  # type: ignore[arg-type]
-            return _lines(_actual(result), usage=result.usage)
-        found = self._explained(inner, plan, params, frame)
-        if how == "sql":
-            return _lines(found.duckdb_sql)
-        if how == "json":
-            import json
+        if analyze:
+            return _actual(self._query(inner, inner.tree, params, frame))  # type: ignore[arg-type]
+        return _formatted(self._explained(inner, plan, params, frame), how)
 
-            return _lines(json.dumps(found.to_dict(), indent=2))
-        return _lines(found.text)
+    def _explained_calibration(
+        self, statement: Statement, tree: nodes.Calibrate, params: Params, frame: FrameType | None
+    ) -> Plan:
+        with self._calibrator(statement, tree, params, frame) as calibrator:
+            return self.connection.in_worker(calibrator.explain, calibrator.running.cancel)
 
     def _explain_call(
         self, statement: Statement, tree: nodes.Explain, params: Params, frame: FrameType | None
     ) -> Result:
         """A dry run: what the query's calls would cost, and what the tool would do where the rows need no call."""
         if tree.args.get("analyze"):
-            result = self._call(statement, tree.this, params, frame)
-            return _lines(_actual(result), usage=result.usage)
+            return _actual(self._call(statement, tree.this, params, frame))
         call = self._tool_call(statement, tree.this)
         if call is None:
             return _lines("no calls: CALL runs a procedure of DuckDB's own")
@@ -422,6 +468,9 @@ class Executor:
                         if call is None
                         else self._call_plan(statement, call, params, frame)
                     )
+            if isinstance(tree, nodes.Calibrate):
+                with self._problems(statement):
+                    return self._explained_calibration(statement, tree, params, frame)
             if tree is None or isinstance(tree, nodes.OwnStatement):
                 return pure_plan(statement.text, "other")
             with self._problems(statement):
@@ -475,6 +524,8 @@ class Executor:
         )
 
     def _after_own(self, tree: exp.Expr) -> None:
+        if isinstance(tree, nodes.SetKey | nodes.ResetKey | nodes.CreateFunction | nodes.DropFunction):
+            self._refresh_calibrations()
         if isinstance(tree, nodes.SetKey | nodes.ResetKey):
             self.services.trace.trace_text = self.state.settings.trace_text
             if self._plain_names:
@@ -731,12 +782,24 @@ def _table_names(tree: exp.Expr | None) -> set[str]:
     }
 
 
-def _actual(result: Result) -> str:
+def _actual(result: Result) -> Result:
+    """What EXPLAIN ANALYZE says of a statement that ran."""
     usage = result.usage
-    return (
+    return _lines(
         f"actual: {len(result)} rows, {usage.requests} calls, {usage.memo_hits} from memo, {usage.tokens} tok, "
-        f"${usage.dollars:.4f}, {usage.seconds:.2f} s"
+        f"${usage.dollars:.4f}, {usage.seconds:.2f} s",
+        usage=usage,
     )
+
+
+def _formatted(found: Plan, how: str) -> Result:
+    if how == "sql":
+        return _lines(found.duckdb_sql)
+    if how == "json":
+        import json
+
+        return _lines(json.dumps(found.to_dict(), indent=2))
+    return _lines(found.text)
 
 
 def _lines(text: str, usage: Usage | None = None) -> Result:

@@ -97,6 +97,7 @@ class Plan:
                     "exact": s.exact,
                     "on_demand": s.site.demand,
                     "note": s.why,
+                    "cascade": None if s.site.cascade is None else s.site.cascade.describe(),
                 }
                 for s in self.sites
             ],
@@ -126,13 +127,13 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
     kept = _kept(running, plan, slow=bounded or 1000 * seconds >= around.settings.materialise_ms)
     found: list[SiteEstimate] = []
     by_number: dict[int, SiteEstimate] = {}
-    total = Estimate()
+    unpriced = False
     seen: set[tuple[str, str, str]] = set()
     settled: set[int] = set()  # tools that have said all they will
     for site in _inner_first(plan):
         asks = notes.get(site.number, [])
         # What several sites ask in the same words is one call: it is counted at the first.
-        estimate = _price(running, _new(asks, seen)) if asks else Estimate()
+        estimate = price(running, _new(asks, seen)) if asks else Estimate()
         waits = _waits_for(plan, site) - settled
         stop = next((stop for stop in plan.stops if stop.site == site.number), None)
         if site.spec.session == "tool":
@@ -151,6 +152,10 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
         elif asks:
             why = "counted so far; more may follow" if waits else "at least: counting was stopped"
             item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, False, why)
+        elif (proxy := plan.proxy_of(site)) is not None and proxy.number in notes:
+            # The same arguments, of which the proxy leaves some.
+            like = CallSite(site.spec, site.volatility, SiteAnswers(name=str(site.number)))
+            item = _in_band(site, price(running, _new([Ask(like, a.key) for a in notes[proxy.number]], seen)))
         elif waits:
             item = _guess(site, waits, by_number)
         elif problem is not None:
@@ -159,17 +164,24 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
             item = SiteEstimate(site, 0, 0, 0, 0.0, True)
         found.append(item)
         by_number[site.number] = item
-        total = total + Estimate(
-            calls=item.calls or 0,
-            hits=item.hits,
-            dollars=item.dollars,
-            input_tokens=item.tokens,
-            unpriced=estimate.unpriced,
-        )
-    found.sort(key=lambda item: item.site.number)
+        unpriced = unpriced or bool(estimate.unpriced)
+    return explained(found, plan, running, unpriced, kept)
+
+
+def explained(
+    found: list[SiteEstimate], plan: CallPlan, running: Running, unpriced: bool, kept: int = 0
+) -> Plan:
+    """The plan of these estimates, in the order of the text; ``kept`` pure blocks would stay in temp tables."""
+    found = sorted(found, key=lambda item: item.site.number)
     exact = all(s.exact for s in found)
-    summary = PlanEstimate(None, total.calls, total.tokens, total.dollars, unpriced=bool(total.unpriced))
-    text = emit(plan, str(running.number), suffix=around.suffix, pretty=True)
+    summary = PlanEstimate(
+        None,
+        sum(s.calls or 0 for s in found),
+        sum(s.tokens for s in found),
+        sum(s.dollars for s in found),
+        unpriced=unpriced,
+    )
+    text = emit(plan, str(running.number), suffix=running.around.suffix, pretty=True)
     return Plan(tuple(found), summary, exact, plan.rules, text, render(found, summary, plan, exact, kept), plan.kind)
 
 
@@ -245,7 +257,20 @@ def _inner_first(plan: CallPlan) -> list[Site]:
 
 
 def _waits_for(plan: CallPlan, site: Site) -> frozenset[int]:
-    return site.depends | plan.controls(site.number)
+    """The sites that decide what is asked here. What a proxy leaves does not decide about the proxy."""
+    served = {s.number for s in plan.sites if s.cascade is not None and plan.proxy_of(s) is site}
+    return site.depends | (plan.controls(site.number) - served)
+
+
+def _in_band(site: Site, most: Estimate) -> SiteEstimate:
+    """A site behind a proxy whose arguments are known: the part of them that lies between the thresholds."""
+    share = site.cascade.share if site.cascade is not None else None
+    rate = ASSUMED_PASS_RATE if share is None else share
+    why = f"{ASSUMED_PASS_RATE:.0%} assumed" if share is None else f"{share:.0%} of the scores seen by CALIBRATE"
+    calls = math.ceil(most.calls * rate)
+    part = calls / most.calls if most.calls else 0.0
+    why = f"between the thresholds: {why}; at most {most.calls}"
+    return SiteEstimate(site, calls, 0, round(most.tokens * part), most.dollars * part, False, why)
 
 
 def _guess(site: Site, waits: frozenset[int], known: dict[int, SiteEstimate]) -> SiteEstimate:
@@ -274,7 +299,8 @@ def _new(asks: list[Ask], seen: set[tuple[str, str, str]]) -> list[Ask]:
     return found
 
 
-def _price(running: Running, asks: list[Ask]) -> Estimate:
+def price(running: Running, asks: list[Ask]) -> Estimate:
+    """What these would cost now, sending nothing; unpriced where there is no model."""
     services = running.around.services
     try:
         estimate: Estimate = running.wait(services.runtime.submit(services.dispatcher.estimate, running.context, asks))
@@ -383,6 +409,7 @@ def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact
     sign = "" if exact else "≈ "
     money = "unpriced" if total.unpriced else f"${number(total.dollars)}"
     lines.append(f"total: {sign}{_count(total.calls, 'call')}, ~{total.tokens} tok, {money}")
+    lines.extend(sorted({s.site.cascade.describe() for s in sites if s.site.cascade is not None}))
     rules = list(plan.rules)
     if plan.compact is not None:
         rules.append("distinct_first where rows are many and arguments few")

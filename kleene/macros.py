@@ -13,6 +13,7 @@ import attrs
 import duckdb
 
 from kleene.planner.catalog import Catalog
+from kleene.planner.resolve import call_spec
 from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def drop(con: duckdb.DuckDBPyConnection, names: list[str], catalog: Catalog, suf
 
 def plain_spec(spec: FunctionSpec, arguments: tuple[str, ...], settings: Settings) -> tuple[CallSpec, tuple[str, ...]]:
     """The call that a plain name's arguments (texts, '' for options not given) stand for, and its prompt arguments."""
-    answer, alias, effort = spec.answer, spec.model or settings.model_default, spec.effort or settings.effort
+    answer, alias, effort = spec.answer, spec.model, spec.effort
     values = []
     for param, value in zip(spec.params, arguments, strict=True):
         if spec.body == "builtin" and param.name == "model":
@@ -140,16 +141,4 @@ def plain_spec(spec: FunctionSpec, arguments: tuple[str, ...], settings: Setting
             answer = AnswerType(answer.kind, answer.sql, value)
         else:
             values.append(value)
-    assert spec.template is not None
-    call = CallSpec(
-        function=spec.name,
-        template=spec.template,
-        answer=answer,
-        alias=alias,
-        effort=effort,
-        max_tokens=settings.max_tokens,
-        temperature=settings.temperature,
-        seed=settings.seed,
-        batch=spec.batch if spec.batch != 1 else settings.batch,
-    ).as_asked()
-    return call, tuple(values)
+    return call_spec(spec, settings, answer=answer, alias=alias, effort=effort), tuple(values)

@@ -14,12 +14,35 @@ from kleene.planner.specs import CallSpec, Span, Volatility
 
 
 @attrs.frozen
+class Cascade:
+    """The cascade that a call of ``function`` stands in: ``proxy`` decides from ``high`` up and below ``low`` (None: never).
+
+    ``share`` is the part of the rows that is asked, as far as a sample of scores tells; ``guarantee`` what CALIBRATE found to hold.
+    """
+
+    function: str
+    proxy: str
+    low: float | None
+    high: float | None
+    share: float | None = None
+    guarantee: str = ""
+
+    def describe(self) -> str:
+        """A sentence for EXPLAIN."""
+        sides = [] if self.high is None else [f"true from {self.high:.6g}"]
+        sides += [] if self.low is None else [f"false below {self.low:.6g}"]
+        said = f"cascade {self.function} by {self.proxy}: {', '.join(sides) or 'every row is asked'}; "
+        return said + (self.guarantee or "declared, nothing is guaranteed")
+
+
+@attrs.frozen
 class Site:
     """One distinct call expression of a statement.
 
     ``demand`` is the reason why its calls are made inside DuckDB's run (recursive term, volatile function, ...), None for a lookup.
     ``label`` is the call as the user wrote it; ``depends`` are the sites inside its arguments; ``waits`` those that
     must lack no answer before this one is asked (``planner.waiting``), itself among them where its own answers reach its arguments so.
+    ``cascade`` is what a proxy leaves to it.
     """
 
     number: int
@@ -31,6 +54,7 @@ class Site:
     depends: frozenset[int] = frozenset()
     waits: frozenset[int] = frozenset()
     span: Span | None = None
+    cascade: Cascade | None = None
 
     @property
     def is_independent(self) -> bool:
@@ -102,6 +126,13 @@ class CallPlan:
             if call.site == number:
                 found |= _controls(call)
         return frozenset(found - {number} - self.site(number).depends)
+
+    def proxy_of(self, site: Site) -> Site | None:
+        """The site of the proxy that leaves a site its calls; None where it has none, or one that makes no call."""
+        if site.cascade is None:
+            return None
+        name = f"{site.cascade.proxy} for {site.label}"
+        return next((s for s in self.sites if s.label == name), None)
 
     def on_demand(self, reason: str) -> CallPlan:
         """The plan with all of its calls made inside DuckDB's one run."""

@@ -26,7 +26,7 @@ FORMS = {
     "AS SQL (SELECT ...) and AS SHELL 'command {arg}' are the other bodies",
     "agent": "CREATE AGENT name [MODEL 'alias'] [EFFORT 'low'] [TOOLS (a, b)] [BUDGET (calls 20, dollars 0.5)] [TURNS 10] "
     "[TABLES (t)] [RETURNS (verdict BOOLEAN)] [PROMPT 'text']",
-    "calibrate": "CALIBRATE FUNCTION name [SAMPLE 20] [RECALL 0.9] [PRECISION 0.9] [CONFIDENCE 0.95] FROM (SELECT ...)",
+    "calibrate": "CALIBRATE FUNCTION name [SAMPLE 300] [RECALL 0.9] [PRECISION 0.9] [CONFIDENCE 0.95] FROM (SELECT ...)",
     "call": "[CREATE [OR REPLACE] TABLE t AS] CALL tool(arguments) [FROM (SELECT ...) AS q]",
     "set": "SET key = value, for example SET budget.dollars = 0.5",
     "reset": "RESET key, for example RESET budget.dollars",

@@ -15,6 +15,7 @@ from kleene.planner.calls import Call, calls_in, copied, has_call, new_call, nod
 from kleene.planner.catalog import Catalog
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import PlanError
+from kleene.planner.rules.cascade import ORACLE, PROXY, described
 from kleene.planner.settings import EFFORTS, Settings
 from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec, Span, Volatility
 from kleene.planner.statements import Statement, max_recursion, span_of
@@ -34,11 +35,7 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
     bounded = any(max_recursion(c) is not None for c in nodes(statement.tree) if isinstance(c, exp.CTE))
     if not bounded and not _mentions_function(statement.tree, catalog):
         return None
-    tree = _inline_pure(_inline_sql_functions(copied(statement.tree), catalog, statement), catalog, statement)
-    fired: tuple[str, ...] = ()
-    if declared := declarations.declared_calls(tree, catalog):
-        _name_outputs(declared)
-        tree, fired = declarations.apply(tree, catalog, settings)
+    tree, fired = _expand(copied(statement.tree), statement, catalog, settings)
     resolver = _Resolver(statement, catalog, settings)
     tree = resolver.run(tree)
     if not resolver.sites:
@@ -52,6 +49,32 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
         rules=fired,
     )
     return _fence(plan)
+
+
+def _expand(
+    tree: exp.Expr, statement: Statement, catalog: Catalog, settings: Settings
+) -> tuple[exp.Expr, tuple[str, ...]]:
+    """The tree with SQL functions inlined and declarations applied, and the rules that did. Each may bring calls that the other expands: a
+    body may call a function with a proxy, and a proxy may be an SQL function."""
+    fired: dict[str, None] = {}
+    for _ in range(MAX_EXPANSIONS):
+        tree = _inline_pure(_inline_sql_functions(tree, catalog, statement), catalog, statement)
+        declared = declarations.declared_calls(tree, catalog)
+        if not declared:
+            break
+        _name_outputs(declared)
+        tree, now = declarations.apply(tree, catalog, settings)
+        if not now:
+            break
+        fired.update(dict.fromkeys(now))
+    else:
+        raise PlanError(
+            f"{declared[0].name} is declared by itself, through a proxy or a label",
+            hint="a proxy and a label must not call the function that they stand for",
+            span=span_of(statement, declared[0]) or statement.span,
+            source=statement.source,
+        )
+    return tree, tuple(fired)
 
 
 def _mentions_function(tree: exp.Expr, catalog: Catalog) -> bool:
@@ -187,7 +210,7 @@ class _Resolver:
         if spec.aggregate:
             self._aggregate(node, spec, call_spec, values)
             return
-        arguments = [_as_text(v, t) for v, t in values] or [exp.Literal.string("")]
+        arguments = [as_text(v, t) for v, t in values] or [exp.Literal.string("")]
         site = self._site(node, spec, call_spec, arguments)
         call = new_call(site, arguments, spec.answer.carrier)
         if spec.table is not None:
@@ -218,11 +241,7 @@ class _Resolver:
         self, node: exp.Anonymous, spec: FunctionSpec, given: dict[str, exp.Expr]
     ) -> tuple[CallSpec, list[tuple[exp.Expr, str]]]:
         """The call's specification (constant options applied) and its remaining arguments with their declared types."""
-        answer, alias, effort = (
-            spec.answer,
-            spec.model or self.settings.model_default,
-            spec.effort or self.settings.effort,
-        )
+        answer, alias, effort = spec.answer, spec.model, spec.effort
         values: list[tuple[exp.Expr, str]] = []
         for param in spec.params:
             value = given.get(param.name.lower())
@@ -238,21 +257,7 @@ class _Resolver:
                     answer = AnswerType(answer.kind, answer.sql, text)
             elif value is not None:
                 values.append((value, param.type))
-        assert spec.template is not None
-        return (
-            CallSpec(
-                function=spec.name,
-                template=spec.template,
-                answer=answer,
-                alias=alias,
-                effort=effort,
-                max_tokens=self.settings.max_tokens,
-                temperature=self.settings.temperature,
-                seed=self.settings.seed,
-                batch=spec.batch if spec.batch != 1 else self.settings.batch,
-            ).as_asked(),
-            values,
-        )
+        return call_spec(spec, self.settings, answer=answer, alias=alias, effort=effort), values
 
     def _session(
         self, node: exp.Anonymous, spec: FunctionSpec, given: dict[str, exp.Expr]
@@ -286,7 +291,7 @@ class _Resolver:
         distinct = isinstance(inner, exp.Distinct)
         if distinct:
             inner = inner.expressions[0]
-        item: exp.Expr = _as_text(inner, "VARCHAR")
+        item: exp.Expr = as_text(inner, "VARCHAR")
         if distinct:
             item = exp.Distinct(expressions=[item])
         separator = exp.Literal.string(AGGREGATE_SEPARATOR)
@@ -299,7 +304,7 @@ class _Resolver:
         if isinstance(node.parent, exp.Filter) and node.parent.this is node:
             target = node.parent
             joined = exp.Filter(this=joined, expression=copied(node.parent.expression))
-        arguments = [_as_text(instruction, "VARCHAR"), joined]
+        arguments = [as_text(instruction, "VARCHAR"), joined]
         site = self._site(node, spec, call_spec, arguments)
         target.replace(new_call(site, arguments, spec.answer.carrier))
 
@@ -340,6 +345,7 @@ class _Resolver:
                 arity=len(arguments),
                 depends=depends,
                 span=span_of(self.statement, node),
+                cascade=described(spec) if ORACLE in node.meta else None,
             )
         )
         self._known[key] = number
@@ -364,7 +370,30 @@ class _Resolver:
         return PlanError(message, hint=hint, span=span_of(self.statement, node), source=self.statement.source)
 
 
-def _as_text(value: exp.Expr, declared: str) -> exp.Expr:
+def call_spec(
+    spec: FunctionSpec,
+    settings: Settings,
+    *,
+    answer: AnswerType | None = None,
+    alias: str | None = None,
+    effort: str | None = None,
+) -> CallSpec:
+    """The call that a function makes, its options as they are now; ``answer``, ``alias`` and ``effort`` are those of one call."""
+    assert spec.template is not None
+    return CallSpec(
+        function=spec.name,
+        template=spec.template,
+        answer=answer or spec.answer,
+        alias=alias or spec.model or settings.model_default,
+        effort=effort or spec.effort or settings.effort,
+        max_tokens=settings.max_tokens,
+        temperature=settings.temperature,
+        seed=settings.seed,
+        batch=spec.batch if spec.batch != 1 else settings.batch,
+    ).as_asked()
+
+
+def as_text(value: exp.Expr, declared: str) -> exp.Expr:
     """The argument as its declared type, then as text: keys are the same in every run and for every input type."""
     text = exp.DataType(this=exp.DType.TEXT, nested=False)  # what building "VARCHAR" gives, unparsed
     value = copied(value)
@@ -415,11 +444,12 @@ def _name_outputs(found: list[exp.Anonymous]) -> None:
 
 
 def _label(node: exp.Expr, statement: Statement) -> str:
-    """The call as the user wrote it, on one line, at most 60 characters."""
+    """The call as the user wrote it, on one line, at most 60 characters; a proxy's names the call that it answers for."""
     span = span_of(statement, node)
     text = statement.source[span.start : span.end] if span is not None else node.name
     text = " ".join(text.split())
-    return text if len(text) <= 60 else text[:57] + "..."
+    text = text if len(text) <= 60 else text[:57] + "..."
+    return f"{node.name} for {text}" if PROXY in node.meta else text
 
 
 # -- what forbids a lookup -------------------------------------------------------------------------------------------------------------

@@ -90,6 +90,44 @@ IDENTITY = Template((0,))
 
 
 @attrs.frozen
+class Calibration:
+    """What CALIBRATE found for a function and its proxy, and what it guarantees.
+
+    ``low`` None: no row is called false unasked; ``high`` None: none true. ``rows`` is how many rows it held for, ``sample`` how many of
+    them the function was asked; ``accepted``, ``in_band`` and ``rejected`` split the rows. ``scores`` are the rows' scores at even steps of
+    their order, None where there was none. ``key`` tells the function, the proxy and the models of both apart from any other.
+    ``in_force``: the function's thresholds are these; else they were declared, and this only tells how scores are spread.
+    """
+
+    low: float | None
+    high: float | None
+    recall: float
+    precision: float
+    confidence: float
+    rows: int
+    sample: int
+    accepted: int
+    in_band: int
+    rejected: int
+    scores: tuple[float | None, ...] = ()
+    sample_precision: float | None = None
+    sample_recall: float | None = None
+    key: str = ""
+    in_force: bool = True
+
+    def guarantee(self) -> str:
+        """What holds of a cascade with these thresholds.
+
+        >>> Calibration(0.2, 0.9, 0.9, 0.9, 0.95, 1000, 300, 100, 50, 850).guarantee()
+        'recall >= 0.9 and precision >= 0.9 with confidence 0.95 (of 1000 rows 300 were asked)'
+        """
+        if self.low is None and self.high is None:
+            return f"no thresholds: {self.sample} of {self.rows} rows were asked, too few to tell"
+        said = f"recall >= {self.recall:g} and precision >= {self.precision:g} with confidence {self.confidence:g}"
+        return f"{said} (of {self.rows} rows {self.sample} were asked)"
+
+
+@attrs.frozen
 class FunctionSpec:
     """A function that makes calls, or a prompt- or SQL-defined function of the user.
 
@@ -97,6 +135,7 @@ class FunctionSpec:
     (answered by a child session, or by the session itself), ``tool`` (``planner.tools``), ``pure`` (``text`` names the DuckDB function that
     it is; no call).
     ``table`` holds the columns of a table-valued function, else None. ``required`` is how many leading params must be given.
+    ``thresholds`` are those that were declared; ``calibration`` what CALIBRATE found since, which has precedence where it is in force.
     """
 
     name: str
@@ -117,6 +156,7 @@ class FunctionSpec:
     aggregate: bool = False
     description: str = ""
     required: int | None = None
+    calibration: Calibration | None = None
 
     def signature(self) -> str:
         """``name(a TEXT, b TEXT) -> TYPE``, as SHOW FUNCTIONS and errors print it."""

@@ -98,7 +98,8 @@ STATE = (
     table(
         "calibrations",
         """function VARCHAR, template_hash VARCHAR, proxy VARCHAR, low DOUBLE, high DOUBLE, n BIGINT, sample_precision DOUBLE,
-        sample_recall DOUBLE, calibrated_at TIMESTAMP""",
+        sample_recall DOUBLE, calibrated_at TIMESTAMP, recall DOUBLE, precision DOUBLE, confidence DOUBLE, rows BIGINT, accepted BIGINT,
+        in_band BIGINT, rejected BIGINT, scores DOUBLE[]""",
         "function, template_hash",
     ),
     table(
@@ -133,9 +134,24 @@ class Migration:
     statements: tuple[str, ...]
 
 
+CALIBRATED = (
+    "recall DOUBLE",
+    "precision DOUBLE",
+    "confidence DOUBLE",
+    "rows BIGINT",
+    "accepted BIGINT",
+    "in_band BIGINT",
+)
 MIGRATIONS = (
     Migration(1, (MEMO_SCHEMA, *(t.ddl() for t in TRACE + STATE))),
     Migration(2, ("ALTER TABLE trace_calls ADD COLUMN IF NOT EXISTS degraded VARCHAR",)),
+    Migration(
+        3,
+        tuple(
+            f"ALTER TABLE calibrations ADD COLUMN IF NOT EXISTS {column}"
+            for column in (*CALIBRATED, "rejected BIGINT", "scores DOUBLE[]")
+        ),
+    ),
 )
 """In order, without gaps. A later version appends. The first makes the tables as they are now, so that each step after it must do nothing where
 its change is there already."""

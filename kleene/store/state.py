@@ -17,7 +17,7 @@ from kleene.udfs.memo import retry_conflicts
 from kleene.udfs.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kleene.store.store import Store
 
@@ -68,18 +68,30 @@ class EstimateRecord:
 
 @attrs.frozen(kw_only=True)
 class CalibrationRecord:
-    """The thresholds CALIBRATE chose for a function and its proxy, and what the sample showed."""
+    """The thresholds CALIBRATE chose for a function and its proxy (None: none on that side), what they guarantee, and what was seen.
+
+    ``template_hash`` is a digest of the function, its proxy and the models of both; ``n`` is how many of the ``rows`` the function was asked;
+    ``scores`` are scores of the rows at even steps of their order.
+    """
 
     table: ClassVar[str] = "calibrations"
     function: str
     template_hash: str
     proxy: str
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     n: int
     sample_precision: float | None = None
     sample_recall: float | None = None
     calibrated_at: float | None = None
+    recall: float | None = None
+    precision: float | None = None
+    confidence: float | None = None
+    rows: int | None = None
+    accepted: int | None = None
+    in_band: int | None = None
+    rejected: int | None = None
+    scores: Sequence[float | None] | None = None
 
 
 R = TypeVar("R", SessionRecord, FunctionRecord, EstimateRecord, CalibrationRecord)

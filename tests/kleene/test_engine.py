@@ -835,7 +835,7 @@ def test_a_lone_surrogate_becomes_a_replacement_character_and_a_pair_one_charact
         ("DROP FUNCTION nope", "error: there is no function nope\nhint: SHOW FUNCTIONS lists them"),
         (
             "CALIBRATE f FROM t",
-            "error: CALIBRATE is not available yet\nline 1: CALIBRATE f FROM t\n        ^^^^^^^^^^^^^^^^^^\nhint: declare PROXY g THRESHOLDS (low, high)",
+            "error: there is no function f\nline 1: CALIBRATE f FROM t\n                  ^\nhint: SHOW FUNCTIONS lists them",
         ),
     ],
 )

@@ -7,6 +7,7 @@ import stat
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import attrs
@@ -18,6 +19,7 @@ from kleene.planner.errors import ConfigError, StoreLocked
 from kleene.store import Store
 from kleene.store.opening import explain
 from kleene.store.schema import MIGRATIONS, STATE, TRACE, Migration
+from kleene.store.state import CalibrationRecord, State
 from kleene.udfs.memo import MEMO_SCHEMA, MemoEntry
 from tests.kleene.store.processes import Other, holding
 
@@ -313,6 +315,20 @@ def test_a_store_of_version_1_gets_the_column_of_degraded_calls(path: Path) -> N
     with Store.open(path) as store, store.cursor() as cursor:
         assert store.notes[0].startswith("the store was brought from version 1 to ")
         assert cursor.execute("SELECT degraded FROM trace_calls").fetchall() == []
+
+
+def test_a_store_from_before_calibrations_had_goals_takes_them(path: Path) -> None:
+    record = CalibrationRecord(
+        function="f", template_hash="h", proxy="g", low=None, high=0.8, n=5, recall=0.9, scores=[0.1, None]
+    )
+    Store.open(path, migrations=MIGRATIONS[:1]).close()
+    with duckdb.connect(str(path)) as old:
+        for column in ("recall", "precision", "confidence", "rows", "accepted", "in_band", "rejected", "scores"):
+            old.execute(f"ALTER TABLE calibrations DROP COLUMN {column}")
+    with Store.open(path) as store, closing(State(store)) as state:
+        state.save(record)
+        found = state.get(CalibrationRecord, function="f", template_hash="h")
+        assert found is not None and attrs.evolve(found, calibrated_at=None) == record
 
 
 def test_a_migration_that_fails_leaves_the_old_store(path: Path) -> None:
