@@ -135,13 +135,13 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
         # What several sites ask in the same words is one call: it is counted at the first.
         estimate = price(running, _new(asks, seen)) if asks else Estimate()
         waits = _waits_for(plan, site) - settled
-        stop = next((stop for stop in plan.stops if stop.site == site.number), None)
+        stop = next((stop for stop in plan.stops if site.number in (stop.site, stop.partner)), None)
         if site.spec.session == "tool":
             item = _tool(site, len(asks), waits, bounded)
             if item.exact and looks_only(site.spec):
                 settled.add(site.number)
         elif stop is not None and asks:
-            item = _until_stopped(site, estimate, stop, asks)
+            item = _until_stopped(site, estimate, stop, asks, counted.first_waves.get(stop.number, 0))
         elif site.demand is not None:
             item = SiteEstimate(site, None, 0, 0, 0.0, False, f"on demand: {site.demand}")
         elif asks and site.spec.session:
@@ -216,10 +216,16 @@ def _tool(site: Site, uses: int, waits: frozenset[int], bounded: bool) -> SiteEs
     return SiteEstimate(site, 0, 0, 0, 0.0, not open_, "more may follow" if open_ else "", uses)
 
 
-def _until_stopped(site: Site, most: Estimate, stop: StopSpec, asks: list[Ask]) -> SiteEstimate:
-    """A site asked in waves: what the rows of a LIMIT need at the assumed pass rate, or the first steps of each group of an EXISTS."""
+def _until_stopped(site: Site, most: Estimate, stop: StopSpec, asks: list[Ask], wave: int) -> SiteEstimate:
+    """A site asked in waves: what the rows of a LIMIT need at the assumed pass rate, or the first steps of each group of an EXISTS; of pairs
+    the first ``wave``, which is made to be enough."""
     if stop.rows is None:
         likely, reason = len(asks), "an EXISTS stops at its first row"
+    elif stop.partner is not None:
+        likely, reason = (
+            min(most.calls, wave),
+            f"stops at LIMIT {stop.rows}; pass rate {ASSUMED_PASS_RATE} assumed for pairs",
+        )
     else:
         likely, reason = (
             min(most.calls, math.ceil(stop.rows / ASSUMED_PASS_RATE)),
@@ -313,11 +319,13 @@ def price(running: Running, asks: list[Ask]) -> Estimate:
 
 @attrs.frozen
 class _Counted:
-    """What a dry run noted by site, whether it was stopped at ``measure_ms``, and why nothing could be counted."""
+    """What a dry run noted by site, whether it was stopped at ``measure_ms``, and why nothing could be counted, and how many arguments
+    each stop over pairs would ask for first."""
 
     notes: dict[int, list[Ask]] = attrs.field(factory=dict)
     bounded: bool = False
     problem: str | None = None
+    first_waves: dict[int, int] = attrs.field(factory=dict)
 
 
 def _dry_run(running: Running, plan: CallPlan, params: Any) -> _Counted:
@@ -345,15 +353,18 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> _Counted:
                 site.answers.notes.clear()
     finally:
         around.lookups.close([c.answers for c in call_sites], stops)
-    for under in stops:
-        site = call_sites[int(under.site.split(":")[1]) - 1]
-        for keys in under.missing.values():
-            site.answers.notes.update(dict.fromkeys(keys))
+    first_waves = {}
+    for spec, under in zip(plan.stops, stops, strict=True):
+        for asked in filter(None, (spec.site, spec.partner)):
+            for keys in under.missing.values():
+                call_sites[asked - 1].answers.notes.update(dict.fromkeys(keys))
+        if spec.partner is not None:
+            first_waves[spec.number] = len(under.choose())
     notes = {
         s.number: [Ask(c, k) for k in used.get(c.name, c.answers.notes)]
         for s, c in zip(plan.sites, call_sites, strict=True)
     }
-    return _Counted({number: asks for number, asks in notes.items() if asks}, bounded)
+    return _Counted({number: asks for number, asks in notes.items() if asks}, bounded, None, first_waves)
 
 
 def _run_once(running: Running, text: str, params: Any, call_sites: list[CallSite], *, query: bool, own: bool) -> bool:

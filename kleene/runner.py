@@ -241,7 +241,7 @@ class Running:
             )
         )
         named = {s.number: c.name for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None}
-        waved = {stop.site for stop in stops}
+        waved = {name for stop in stops for name in stop.sites}
         looked_up = [c for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None]
         loop = Loop(
             sites=looked_up,

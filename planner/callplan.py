@@ -66,7 +66,9 @@ class Site:
 class StopSpec:
     """A place where not every answer is needed. ``site`` is asked in waves. ``rows`` None: EXISTS, one row a group; else LIMIT + OFFSET.
 
-    ``site`` 0: nothing is asked here, rows are counted for the EXISTS that is ``within`` this LIMIT.
+    ``site`` 0: nothing is asked here, rows are counted for another stop: the EXISTS that is ``within`` this LIMIT, or the branches of a UNION
+    ALL that fill one LIMIT (``shared``: the number of the first of them). ``distinct``: rows are counted by their group, each once.
+    ``partner`` is the other site of a comparison of two calls, whose arguments are asked with those of ``site``. ``fan``: a call makes rows.
     """
 
     number: int
@@ -74,6 +76,10 @@ class StopSpec:
     rows: int | None = None
     ordered: bool = False
     within: int | None = None
+    shared: int | None = None
+    distinct: bool = False
+    partner: int | None = None
+    fan: bool = False
 
 
 @attrs.frozen

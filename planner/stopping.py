@@ -6,9 +6,22 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, StopSpec
-from kleene.planner.calls import Call, Seen, all_of, any_of, calls_in, conjuncts, copied, has_call, is_not
+from kleene.planner.calls import (
+    Call,
+    Ready,
+    Seen,
+    all_of,
+    any_of,
+    calls_in,
+    conjuncts,
+    copied,
+    has_call,
+    is_not,
+    unparen,
+)
 from kleene.planner.dialect import CallSQL, is_aggregate
 from kleene.planner.guarded import NotReadable, readiness
+from kleene.planner.volatile import copyable
 
 
 def levels(select: exp.Select) -> list[exp.Select] | None:
@@ -99,23 +112,61 @@ def mark(
     calls = [copied(p) for p in parts if has_call(p)]
     if not calls:
         return None
-    condition = all_of(calls)
+    counted = counted_with(pure, calls)
+    if counted is None:
+        return None
+    condition = all_of(counted)
     passes: exp.Expr = Seen(this=spec.number, expression=copied(condition), group=copied(group), order=copied(order))
     if undecided_passes:
         try:
-            ready = readiness(condition)
+            ready = readiness(all_of(calls))
         except NotReadable:
             return None
         if ready is not None:
             passes = exp.Paren(this=any_of([passes, is_not(ready, True)]))
     top.set("where", exp.Where(this=all_of([*pure, passes])))
     where = lowest.args["where"]
+    other = _partner(plan, first) if spec.rows is not None and not spec.ordered and not spec.distinct else None
     for call in list(calls_in(where)):
-        if call.site == first.site and not _in_query(call, where):
+        if call.site in (first.site, other.site if other is not None else None) and not _in_query(call, where):
             call.set("stop", spec.number)
-            call.set("group", copied(group))
+            call.set("group", copied(group) if other is None else _side(call, first, other))
             call.set("order", copied(order))
-    return attrs.evolve(plan, stops=(*plan.stops, attrs.evolve(spec, site=first.site)))
+    partner = None if other is None else other.site
+    return attrs.evolve(plan, stops=(*plan.stops, attrs.evolve(spec, site=first.site, partner=partner)))
+
+
+def counted_with(pure: list[exp.Expr], calls: list[exp.Expr]) -> list[exp.Expr] | None:
+    """The conjuncts that a counted row must pass: DuckDB may count before it looks at the pure conditions beside, so those that do not
+    guard the calls already are asked again; None where one of them must not be."""
+    beside = [p for p in pure if not all(_is_guarded(c, p) for c in calls)]
+    return [*(copied(p) for p in beside), *calls] if all(copyable(p) for p in beside) else None
+
+
+def _is_guarded(condition: exp.Expr, pure: exp.Expr) -> bool:
+    condition = unparen(condition)
+    if not isinstance(condition, exp.Case) or condition.this is not None or condition.args.get("default") is not None:
+        return False
+    return unparen(pure) in [unparen(p) for p in conjuncts(condition.args["ifs"][0].this)]
+
+
+def _partner(plan: CallPlan, call: Call) -> Call | None:
+    """The other call of a comparison ``g(a) = g(b)``, which is TRUE or FALSE only where both are answered."""
+    parent = call.parent
+    if not isinstance(parent, exp.EQ | exp.NEQ) or not isinstance(parent.this, Call):
+        return None
+    other = parent.expression if parent.this is call else parent.this
+    if not isinstance(other, Call) or other.site == call.site or other.args.get("stop") is not None:
+        return None
+    one, two = plan.site(call.site), plan.site(other.site)
+    alike = one.spec == two.spec and one.arity == two.arity == 1 and two.demand is None
+    return other if alike and not any(has_call(a) for a in other.expressions) else None
+
+
+def _side(call: Call | Ready, first: Call, other: Call) -> exp.Expr:
+    """The other side's argument, behind a mark for the side that this is."""
+    mark, partner = ("1:", other) if call.site == first.site else ("2:", first)
+    return exp.DPipe(this=exp.Literal.string(mark), expression=exp.Paren(this=copied(partner.expressions[0])))
 
 
 def _asked_first(select: exp.Select) -> list[Call]:

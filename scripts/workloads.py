@@ -338,7 +338,7 @@ SHAPES = (
         f"SELECT c.cid FROM c WHERE c.cid NOT IN (SELECT x.cid FROM x WHERE x.cid = c.cid AND {REFUTED})",
         "SELECT cid FROM c WHERE hit IS NULL",
         least=246,
-        asks=800,
+        asks=249,
         goal=249,
     ),
     Workload(
@@ -432,7 +432,7 @@ SHAPES = (
         f"SELECT DISTINCT id FROM t WHERE llm_bool('{SEA}' || txt) LIMIT 5",
         "SELECT id FROM t WHERE sea",
         least=15,
-        asks=200,
+        asks=19,
         about=True,
         some=5,
     ),
@@ -465,8 +465,8 @@ SHAPES = (
         DISTINCT_PLACES.format(rows=200),
         f"SELECT g FROM range(10) r(g) WHERE g IN (SELECT id % 10 FROM t WHERE llm_bool('{SEA}' || txt))",
         "SELECT DISTINCT id % 10 FROM t WHERE sea",
-        least=30,
-        asks=200,
+        least=27,
+        asks=27,
         about=True,
     ),
     Workload(

@@ -137,8 +137,8 @@ class _Runs:
 
     def _waves(self) -> list[Wanted]:
         sites = {s.name: s for s in self._loop.sites}
-        waves = [(sites[stop.site], stop.choose()) for stop in self._loop.stops if stop.site in sites]
-        return [Wanted(site, keys) for site, keys in waves if keys]
+        waves = [(stop.sites, stop.choose()) for stop in self._loop.stops if stop.site in sites]
+        return [Wanted(sites[name], keys) for names, keys in waves for name in names if keys]
 
     def _once(self, *, watch: bool) -> tuple[object, BaseException | None, list[Wanted]]:
         loop = self._loop

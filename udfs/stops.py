@@ -7,6 +7,7 @@ next wave. Nothing chosen means that the stop has what it needs: what is still m
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
 
@@ -22,8 +23,20 @@ CAUTION = (
 FIRST_STEPS = 3  # an EXISTS asks one at a time so often, then in windows that double
 
 
+class Waves(StopNotes):
+    """What all stops have: the next wave."""
+
+    def choose(self) -> list[Key]:
+        raise NotImplementedError
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """The sites that are asked in waves, all for the same arguments."""
+        return (self.site,)
+
+
 @attrs.define(eq=False)
-class AnyStop(StopNotes):
+class AnyStop(Waves):
     """``[NOT] EXISTS``: a group is decided by its first row for which the whole body is true; the others ask on, in doubling windows.
     ``within`` a LIMIT only as many groups are gone on with as its rows need."""
 
@@ -53,7 +66,7 @@ class AnyStop(StopNotes):
 
 
 @attrs.define(eq=False)
-class LimitStop(StopNotes):
+class LimitStop(Waves):
     """``LIMIT n [OFFSET m]`` over a filter: ``rows`` is n + m. The first wave is what is needed; later ones are most of what is
     still needed over the pass rate so far, and at most as many as were asked before. ``ordered``: rows are wanted in the order of their sort keys, so the wave follows it, and what is missing
     below the last row that is in still counts."""
@@ -61,6 +74,9 @@ class LimitStop(StopNotes):
     rows: int = 0
     ordered: bool = False
     least: int = 1
+    distinct: bool = False
+    fan: bool = False
+    branches: list[LimitStop] = attrs.field(factory=list)
     _asked: int = 0
 
     def groups_wanted(self) -> int:
@@ -69,20 +85,108 @@ class LimitStop(StopNotes):
         return max(0, self.rows - sum(map(len, self.passed.values())))
 
     def choose(self) -> list[Key]:
-        passing = sorted(order for orders in self.passed.values() for order in orders)
-        missing = self.missing.get("", {})
+        passing = sorted(place for branch in self.branches or [self] for place in branch.places())
+        missing = self._missing()
         if len(passing) >= self.rows:
             if not self.ordered or self.rows == 0:
                 return []
             last = passing[self.rows - 1]
             missing = {key: order for key, order in missing.items() if order < last}
-        if not missing:
+        if not missing or self._waits():
             return []
         needed = max(1, self.rows - len(passing))
-        rate = (min(len(passing), self._asked) + 1) / (self._asked + 2)
-        wave = needed if not self._asked else max(needed, min(math.ceil(CAUTION * needed / rate), self._asked))
+        own = len(self.places())
+        if self.fan:
+            # A call may make many rows: how many is known from the first one on.
+            rate, first = (own + 1) / (self._asked + 1), 1
+        else:
+            rate, first = (min(own, self._asked) + 1) / (self._asked + 2), needed
+        wave = (
+            first
+            if not self._asked
+            else max(1 if self.fan else needed, min(math.ceil(CAUTION * needed / rate), self._asked))
+        )
         chosen = in_order(missing)[: max(self.least, wave)]
         self._asked += len(chosen)
+        return chosen
+
+    def places(self) -> list[str]:
+        """The places of the rows that passed: of each group the first, where groups are counted."""
+        if self.distinct:
+            return [min(places) for places in self.passed.values()]
+        return [place for places in self.passed.values() for place in places]
+
+    def _missing(self) -> dict[Key, str]:
+        """What may be asked, with its place. Of rows that are counted by group, those whose group has none yet, a row of each first."""
+        if not self.distinct:
+            return self.missing.get("", {})
+        found: dict[Key, str] = {}
+        undecided = [in_order(keys) for group, keys in self.missing.items() if group not in self.passed]
+        for rank in range(max(map(len, undecided), default=0)):
+            for keys in undecided:
+                if rank < len(keys):
+                    found.setdefault(keys[rank], "")
+        if self.ordered:
+            for group, keys in self.missing.items():
+                if group not in self.passed:
+                    for key, place in keys.items():
+                        found[key] = min(found[key] or place, place)
+        return found
+
+    def _waits(self) -> bool:
+        """A branch of a UNION ALL asks when those before it have nothing more to ask."""
+        return any(b.missing for b in self.branches[: self.branches.index(self)]) if self in self.branches else False
+
+
+@attrs.define(eq=False)
+class PairStop(Waves):
+    """A LIMIT over a comparison of two calls of one function, ``g(a) = g(b)``: an answer decides all pairs whose other side is known, so
+    the argument with most such pairs is asked first, and so many as promise the rows that are still needed. What is missing comes grouped by
+    the other side (``1:argument`` or ``2:argument``, by the side that is missing)."""
+
+    other: str = ""
+    rows: int = 0
+    least: int = 1
+    _pairs: int = 0
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        return (self.site, self.other)
+
+    def choose(self) -> list[Key]:
+        passing = sum(map(len, self.passed.values()))
+        if passing >= self.rows:
+            return []
+        ranks: dict[Key, int] = {}
+        for group, keys in self.missing.items():
+            if group is not None:  # the other side is NULL: such a pair is never true
+                for key in keys:
+                    ranks.setdefault(key, len(ranks))
+        # How many pairs a key decides by itself: those whose other side has an answer.
+        decides = dict.fromkeys(ranks, 0)
+        for group, keys in self.missing.items():
+            if group is not None and group[2:] not in ranks:
+                for key in keys:
+                    decides[key] += 1
+        rate = (min(passing, self._pairs) + 1) / (self._pairs + 2)
+        chosen: list[Key] = []
+        heap = [(-decides[key], rank, key) for key, rank in ranks.items()]
+        heapq.heapify(heap)
+        taken: set[Key] = set()
+        promised = 0
+        while heap and (promised * rate < CAUTION * (self.rows - passing) or len(chosen) < self.least):
+            pairs, _, key = heapq.heappop(heap)
+            if key in taken or -pairs != decides[key]:
+                continue  # an older count of it
+            taken.add(key)
+            chosen.append(key)
+            promised += decides[key]
+            for side in ("1:", "2:"):
+                for partner in self.missing.get(f"{side}{key}", ()):
+                    if partner not in taken:
+                        decides[partner] += 1
+                        heapq.heappush(heap, (-decides[partner], ranks[partner], partner))
+        self._pairs += promised
         return chosen
 
 
@@ -94,7 +198,7 @@ def in_order(missing: dict[Key, str]) -> list[Key]:
     return sorted(missing, key=lambda key: (missing[key], key if isinstance(key, tuple) else (key,)))
 
 
-Stop = AnyStop | LimitStop
+Stop = AnyStop | LimitStop | PairStop
 
 
 def stop_of(spec: StopSpec, statement: str, least: int) -> Stop:
@@ -102,16 +206,24 @@ def stop_of(spec: StopSpec, statement: str, least: int) -> Stop:
     name, site = f"{statement}:s{spec.number}", f"{statement}:{spec.site}"
     if spec.rows is None:
         return AnyStop(name, site, least=least)
-    return LimitStop(name, site, least=least, rows=spec.rows, ordered=spec.ordered)
+    if spec.partner is not None:
+        return PairStop(name, site, other=f"{statement}:{spec.partner}", least=least, rows=spec.rows)
+    return LimitStop(
+        name, site, least=least, rows=spec.rows, ordered=spec.ordered, distinct=spec.distinct, fan=spec.fan
+    )
 
 
 def stops_of(specs: Sequence[StopSpec], statement: str, least: int) -> list[Stop]:
-    """The stops of a plan, each EXISTS within a LIMIT knowing it."""
+    """The stops of a plan, each EXISTS within a LIMIT knowing it, and the branches of a UNION ALL each other."""
     made = {spec.number: stop_of(spec, statement, least) for spec in specs}
     for spec in specs:
         inner, outer = made[spec.number], made.get(spec.within or 0)
         if isinstance(inner, AnyStop) and isinstance(outer, LimitStop):
             inner.within = outer
+        first = made.get(spec.shared or 0)
+        if isinstance(inner, LimitStop) and isinstance(first, LimitStop):
+            first.branches.append(inner)
+            inner.branches = first.branches
     return list(made.values())
 
 

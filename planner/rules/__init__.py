@@ -19,6 +19,7 @@ from kleene.planner.rules.materialise import materialise
 from kleene.planner.rules.pick_first import pick_first
 from kleene.planner.rules.pull_up import pull_up
 from kleene.planner.rules.qualify_first import qualify_first
+from kleene.planner.rules.quantified import quantified
 from kleene.planner.rules.semi_first import semi_first
 from kleene.planner.rules.set_first import SETS, set_first
 from kleene.planner.rules.stage import stage
@@ -32,6 +33,7 @@ RULES: tuple[Rule, ...] = (
     distinct_on_first,
     pick_first,
     qualify_first,
+    quantified,  # before semi_first: what is an EXISTS asks for less
     semi_first,
     stage,  # before guard: what a stage separates needs no guard, and stages copy nothing
     guard,
@@ -49,6 +51,7 @@ NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
     set_first: SETS,
     distinct_on_first: (exp.Distinct,),
     qualify_first: (exp.Qualify,),
+    quantified: (exp.In, exp.Any, exp.All),
     semi_first: (exp.In,),
     stage: (exp.Where,),
     inner_guard: (exp.Case,),

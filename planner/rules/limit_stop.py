@@ -6,8 +6,10 @@
 ``seen`` counts what passes where it passes; f asks in waves of what is still needed over the pass rate, in the order of k (as DuckDB's own
 sort key: the filter runs below the sort). The calls of the select list stand above the LIMIT. Side conditions: between the call and the
 LIMIT only filters, projections, inner and semi joins; a constant LIMIT and OFFSET; ORDER BY without calls or collations; the block runs
-once (the statement itself, a FROM item, a CTE read once). Without ORDER BY some valid n rows are given. Saves all calls beyond the n-th
-row: about 10 in place of 100,000 for LIMIT 5 at a pass rate of one half.
+once (the statement itself, a FROM item, a CTE read once). Without ORDER BY some valid n rows are given. Under DISTINCT rows count once by
+their output, and those whose output is there already are not asked for. Where the filter compares two calls of one function, ``g(a) = g(b)``
+(``VIA``), the answers that decide most pairs are asked for first. Saves all calls beyond the n-th row: about 10 in place of 100,000 for
+LIMIT 5 at a pass rate of one half, 5 labels in place of 70 for ten pairs.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
 from kleene.planner.calls import Seen, all_of, calls_in, conjuncts, copied, has_call, has_query, unparen
+from kleene.planner.dialect import CallSQL
 from kleene.planner.rules.top_n_first import limit_below_calls
-from kleene.planner.stopping import levels, mark, plain
+from kleene.planner.stopping import counted_with, levels, mark, plain
 from kleene.planner.volatile import any_volatile
 
 
@@ -30,16 +33,20 @@ def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
     marked = plan
     for select in list(root.find_all(exp.Select)):
         rows = _wanted(select)
-        if rows is None or not has_call(select.args.get("where")) or not plain(select) or not _runs_once(select):
+        if rows is None or not has_call(select.args.get("where")) or not _runs_once(select):
+            continue
+        distinct = select.args.get("distinct")
+        if not plain(select if distinct is None else without_distinct(select)):
             continue
         if has_query(select.args["where"]):
-            marked = _over_exists(marked, select, rows)
+            marked = marked if distinct is not None else _over_exists(marked, select, rows)
             continue
         order = _order(select, context)
-        if order is None or _outer_joined(select):
+        group = exp.Literal.string("") if distinct is None else _output(select)
+        if order is None or group is None or _outer_joined(select):
             continue
         target = select
-        if any(has_call(e) for e in select.expressions):
+        if distinct is None and any(has_call(e) for e in select.expressions):
             inner = limit_below_calls(select)
             if inner is None:
                 continue
@@ -47,8 +54,9 @@ def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
         blocks = levels(target)
         if blocks is None or any(_outer_joined(b) for b in blocks):
             continue
-        spec = StopSpec(number=len(marked.stops) + 1, site=0, rows=rows, ordered=bool(select.args.get("order")))
-        marked = mark(marked, blocks, exp.Literal.string(""), order, spec) or marked
+        ordered = bool(select.args.get("order"))
+        spec = StopSpec(len(marked.stops) + 1, 0, rows=rows, ordered=ordered, distinct=distinct is not None)
+        marked = mark(marked, blocks, group, order, spec) or marked
     tree = root.expressions[0]
     tree.pop()
     return plan if marked is plan else marked.changed(tree, "limit_stop")
@@ -68,11 +76,40 @@ def _over_exists(plan: CallPlan, select: exp.Select, rows: int) -> CallPlan:
         return plan
     none = exp.Literal.string("")
     spec = StopSpec(number=len(plan.stops) + 1, site=0, rows=rows)
-    seen = Seen(this=spec.number, expression=calls[0].copy(), group=none, order=none.copy())
     pure = [p.copy() for p in parts if not has_call(p)]
+    counted = counted_with(pure, calls)
+    if counted is None:
+        return plan
+    seen = Seen(this=spec.number, expression=all_of([c.copy() for c in counted]), group=none, order=none.copy())
     select.set("where", exp.Where(this=all_of([*pure, seen])))
     stops = tuple(attrs.evolve(s, within=spec.number) if s.number == number else s for s in plan.stops)
     return attrs.evolve(plan, stops=(*stops, spec))
+
+
+def without_distinct(select: exp.Select) -> exp.Select:
+    """The block as it would be without its DISTINCT, sharing its parts: to be looked at only."""
+    bare = exp.Select()
+    bare.args.update({key: value for key, value in select.args.items() if key != "distinct"})
+    return bare
+
+
+def _output(select: exp.Select) -> exp.Expr | None:
+    """A text that is the same for equal rows of the block's output, and hardly ever for others (then a row too many is asked for); None where
+    it cannot be written: DISTINCT ON, a call, a star, or an order by what is no output."""
+    values = [e.this if isinstance(e, exp.Alias) else e for e in select.expressions]
+    if select.args["distinct"].args.get("on") is not None or any(
+        has_call(v) or any_volatile(v) or v.find(exp.Star, exp.Query, exp.Columns) is not None for v in values
+    ):
+        return None
+    order = select.args.get("order")
+    names = {e.alias_or_name.lower() for e in select.expressions}
+    for ordered in [] if order is None else order.expressions:
+        if ordered.this not in values and not (
+            isinstance(ordered.this, exp.Column) and ordered.this.name.lower() in names
+        ):
+            return None
+    hashed = exp.Anonymous(this="hash", expressions=[v.copy() for v in values])
+    return exp.Cast(this=hashed, to=exp.DataType.build("VARCHAR", dialect=CallSQL))
 
 
 def _wanted(select: exp.Select) -> int | None:
@@ -144,7 +181,7 @@ def _order(select: exp.Select, context: PlanContext) -> exp.Expr | None:
             or key.find(exp.Query, exp.Collate, exp.Window)
         ):
             return None
-        if isinstance(key, exp.Column) and key.name.lower() == "all":
+        if key.sql(CallSQL).upper() in ("ALL", "*"):
             return None
         direction, nulls = context.relations.ordering()
         if ordered.args.get("desc") is not None and ordered.args.get("desc"):

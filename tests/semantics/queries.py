@@ -138,7 +138,9 @@ class Queries:
         left = self.text(scope, 1, pure=pure, queries=False)
         if choice == 2:
             return f"({left} {self.one(('IN', 'NOT IN'))} (SELECT {item} FROM {source} WHERE {where}))"
-        return f"({left} {self.one(('= ANY', '<> ALL'))} (SELECT {item} FROM {source} WHERE {where}))"
+        return (
+            f"({left} {self.one(('= ANY', '<> ALL', '> ALL', '<= ANY'))} (SELECT {item} FROM {source} WHERE {where}))"
+        )
 
     def text(self, scope: Sequence[Col], depth: int, *, pure: bool = False, queries: bool = True) -> str:
         pure = pure or not self.calls
