@@ -221,6 +221,8 @@ def _until_stopped(site: Site, most: Estimate, stop: StopSpec, asks: list[Ask], 
     the first ``wave``, which is made to be enough."""
     if stop.rows is None:
         likely, reason = len(asks), "an EXISTS stops at its first row"
+    elif stop.fan:
+        likely, reason = min(most.calls, stop.rows), f"stops at LIMIT {stop.rows}; a row a call assumed"
     elif stop.partner is not None:
         likely, reason = (
             min(most.calls, wave),

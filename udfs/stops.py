@@ -127,9 +127,9 @@ class LimitStop(Waves):
                 if rank < len(keys):
                     found.setdefault(keys[rank], "")
         if self.ordered:
-            for group, keys in self.missing.items():
+            for group, places in self.missing.items():
                 if group not in self.passed:
-                    for key, place in keys.items():
+                    for key, place in places.items():
                         found[key] = min(found[key] or place, place)
         return found
 

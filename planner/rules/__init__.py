@@ -14,7 +14,9 @@ from kleene.planner.rules.distinct_on_first import distinct_on_first
 from kleene.planner.rules.freeze import freeze
 from kleene.planner.rules.guard import guard
 from kleene.planner.rules.inner_guard import inner_guard
+from kleene.planner.rules.limit_lateral import limit_lateral
 from kleene.planner.rules.limit_stop import limit_stop
+from kleene.planner.rules.limit_union import limit_union
 from kleene.planner.rules.materialise import materialise
 from kleene.planner.rules.pick_first import pick_first
 from kleene.planner.rules.pull_up import pull_up
@@ -40,6 +42,8 @@ RULES: tuple[Rule, ...] = (
     inner_guard,  # after guard: it reads the conditions that guard has put around subqueries
     any_stop,  # after the guards: the stops watch the guarded conditions as they stand
     limit_stop,
+    limit_union,
+    limit_lateral,
     top_n_first,
     constants,  # last: it hides arguments in a CTE that the others could not read
 )
@@ -57,6 +61,8 @@ NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
     inner_guard: (exp.Case,),
     any_stop: (exp.Exists,),
     limit_stop: (exp.Limit,),
+    limit_union: (exp.Union,),
+    limit_lateral: (exp.Lateral,),
     top_n_first: (exp.Limit,),
 }
 

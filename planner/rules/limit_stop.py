@@ -32,8 +32,8 @@ def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
     root = exp.Tuple(expressions=[tree])
     marked = plan
     for select in list(root.find_all(exp.Select)):
-        rows = _wanted(select)
-        if rows is None or not has_call(select.args.get("where")) or not _runs_once(select):
+        rows = wanted(select)
+        if rows is None or not has_call(select.args.get("where")) or not runs_once(select):
             continue
         distinct = select.args.get("distinct")
         if not plain(select if distinct is None else without_distinct(select)):
@@ -43,7 +43,7 @@ def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
             continue
         order = _order(select, context)
         group = exp.Literal.string("") if distinct is None else _output(select)
-        if order is None or group is None or _outer_joined(select):
+        if order is None or group is None or outer_joined(select):
             continue
         target = select
         if distinct is None and any(has_call(e) for e in select.expressions):
@@ -52,7 +52,7 @@ def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
                 continue
             target = inner
         blocks = levels(target)
-        if blocks is None or any(_outer_joined(b) for b in blocks):
+        if blocks is None or any(outer_joined(b) for b in blocks):
             continue
         ordered = bool(select.args.get("order"))
         spec = StopSpec(len(marked.stops) + 1, 0, rows=rows, ordered=ordered, distinct=distinct is not None)
@@ -69,7 +69,7 @@ def _over_exists(plan: CallPlan, select: exp.Select, rows: int) -> CallPlan:
     condition = unparen(calls[0].this if isinstance(calls[0], exp.Not) else calls[0])
     if len(calls) != 1 or not isinstance(condition, exp.Exists) or has_call(select.args.get("from_")):
         return plan
-    if select.args.get("order") or _outer_joined(select) or any(has_call(e) for e in select.expressions):
+    if select.args.get("order") or outer_joined(select) or any(has_call(e) for e in select.expressions):
         return plan
     number = next((c.args["stop"] for c in calls_in(condition) if c.args.get("stop") is not None), None)
     if number is None:
@@ -112,7 +112,7 @@ def _output(select: exp.Select) -> exp.Expr | None:
     return exp.Cast(this=hashed, to=exp.DataType.build("VARCHAR", dialect=CallSQL))
 
 
-def _wanted(select: exp.Select) -> int | None:
+def wanted(select: exp.Query) -> int | None:
     """LIMIT + OFFSET where both are constants."""
     limit, offset = select.args.get("limit"), select.args.get("offset")
     if not isinstance(limit, exp.Limit) or _is_share(limit):
@@ -133,14 +133,15 @@ def _is_share(limit: exp.Limit) -> bool:
     return options is not None and bool(options.args.get("percent") or options.args.get("with_ties"))
 
 
-def _outer_joined(select: exp.Select) -> bool:
+def outer_joined(select: exp.Select) -> bool:
     """A join that adds or keeps rows without a partner: what passes a filter above it is still right, but it is left alone."""
     return any(
         j.side or j.kind in ("ANTI", "POSITIONAL") or j.args.get("method") for j in select.args.get("joins") or []
     )
 
 
-def _runs_once(select: exp.Select) -> bool:
+def runs_once(select: exp.Query) -> bool:
+    """The query is the statement itself, an item of FROM or a CTE that is read once."""
     parent = select.parent
     while parent is not None:
         if isinstance(parent, exp.CTE):

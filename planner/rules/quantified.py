@@ -83,6 +83,7 @@ def _exists(conjunct: exp.Expr, select: exp.Select, context: PlanContext) -> exp
 
 def _read(conjunct: exp.Expr) -> Quantified | None:
     node, denied = unparen(conjunct), False
+    operator: type[exp.Expr]
     while isinstance(node, exp.Not):
         node, denied = unparen(node.this), not denied
     if isinstance(node, exp.In):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.semantics.queries import Draw, Queries, tables
+from tests.semantics.queries import COLUMNS, Col, Draw, Queries, tables
 from tests.semantics.world import RULES, World, keyed
 
 SOURCES = (
@@ -22,13 +22,15 @@ SOURCES = (
     "a.v FROM a WHERE {a} UNION ALL SELECT b.v FROM b WHERE {b}",
     "a.v FROM a WHERE {a} UNION ALL SELECT b.v FROM b UNION ALL SELECT 'z' || a.v FROM a WHERE {pure_a} AND {a}",
     "a.id FROM a WHERE {pure_a} AND {quantified}",
+    "a.id, e.w FROM a, LATERAL (SELECT unnest(CASE WHEN {a} THEN ['x', 'y'] WHEN {pure_a} THEN ['z'] END) AS w) e WHERE {pure_a} AND a.v <> e.w",
+    "w FROM a JOIN b ON a.k = b.k, LATERAL (SELECT unnest(CAST('[' || h(a.v) || ', z]' AS VARCHAR[])) AS w) e",
 )
 
 
 def statement(draw: Draw) -> str:
     """A query without its LIMIT, whose rows are determined."""
     queries = Queries(draw)
-    a, b = ([c for c in _columns(name)] for name in "ab")
+    a, b = (_columns(name) for name in "ab")
     left = queries.text(a, 0, pure=True)
     return "SELECT " + queries.one(SOURCES).format(
         distinct=queries.one(("", "DISTINCT")),
@@ -43,9 +45,7 @@ def statement(draw: Draw) -> str:
     )
 
 
-def _columns(name: str) -> list:  # type: ignore[type-arg]
-    from tests.semantics.queries import COLUMNS, Col
-
+def _columns(name: str) -> list[Col]:
     return [Col(f"{name}.{column}", kind) for column, kind in COLUMNS]
 
 
