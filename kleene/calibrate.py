@@ -13,6 +13,7 @@ from kleene.explain import Plan, SiteEstimate, explain, explained, price
 from kleene.planner.calibration import Calibrating, key_of
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.catalog import Catalog
+from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import CallFailed, ConfigError, PlanError
 from kleene.planner.resolve import call_spec
 from kleene.planner.settings import Settings
@@ -25,6 +26,7 @@ from kleene.udfs.statement import Ask, CallSite
 from kleene.udfs.work import Estimate, route_key
 
 if TYPE_CHECKING:
+    from kleene.result import Result
     from kleene.runner import Running
     from kleene.store import Store
     from kleene.udfs.protocols import CallHandler
@@ -59,9 +61,12 @@ class Calibrator:
     found: Calibration | None = None
     _second: int = 0  # calls of the second part, as they were estimated last
 
-    def run(self) -> Any:
+    def run(self) -> Result:
         """The result: one row of ``COLUMNS``. Raises before anything is sent where the budget cannot pay for all of it."""
-        return self.running.followed(self.plan, self.params, self._calibrated, before=self._check_budget)
+        self._check_budget()
+        if self.plan.sites or self.plan.rounds:
+            return self.running.planned(self.plan, self.params, self._calibrated)
+        return self.running.pure(self.plan.tree.sql(CallSQL), self.params, query=True, then=self._calibrated)
 
     def explain(self) -> Plan:
         """What it would ask: the proxy exactly, the function at most."""
@@ -84,7 +89,7 @@ class Calibrator:
 
     # -- running ---------------------------------------------------------------------------------------------------------------------------
 
-    def _calibrated(self, fetched: Fetched) -> Fetched:
+    def _calibrated(self, _: Running, fetched: Fetched) -> Fetched:
         keys, scores = rows_of(fetched, len(self.asked.function.params))
         if (~np.isnan(scores)).sum() < 2:
             raise PlanError(

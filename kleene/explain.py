@@ -168,9 +168,7 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
     return explained(found, plan, running, unpriced, kept)
 
 
-def explained(
-    found: list[SiteEstimate], plan: CallPlan, running: Running, unpriced: bool, kept: int = 0
-) -> Plan:
+def explained(found: list[SiteEstimate], plan: CallPlan, running: Running, unpriced: bool, kept: int = 0) -> Plan:
     """The plan of these estimates, in the order of the text; ``kept`` pure blocks would stay in temp tables."""
     found = sorted(found, key=lambda item: item.site.number)
     exact = all(s.exact for s in found)

@@ -180,21 +180,6 @@ class Running:
         self._begin_trace()
         return self._traced(lambda: self._fixed_point(plan, params), then)
 
-    def followed(
-        self, plan: CallPlan, params: Params, then: Callable[[Fetched], Fetched], *, before: Callable[[], None]
-    ) -> Result:
-        """Run a plan, and what follows from its rows (more calls, by ``answer``), as one statement; ``before`` may refuse it."""
-
-        def run() -> Fetched:
-            before()
-            if plan.sites or plan.rounds:
-                return then(self._fixed_point(plan, params))
-            text = plan.tree.sql(CallSQL)
-            return then(self._guarded(lambda: self.around.connection.fetch(text, params, query=True)))
-
-        self._begin_trace()
-        return self._traced(run)
-
     def _fixed_point(self, plan: CallPlan, params: Params) -> Fetched:
         around = self.around
         keeping = Keeping(around.connection, around.settings, str(self.number), around.suffix, params, self._guarded)
