@@ -396,6 +396,7 @@ def call_spec(
 def as_text(value: exp.Expr, declared: str) -> exp.Expr:
     """The argument as its declared type, then as text: keys are the same in every run and for every input type."""
     text = exp.DataType(this=exp.DType.TEXT, nested=False)  # what building "VARCHAR" gives, unparsed
+    text.meta["text"] = "VARCHAR"
     value = copied(value)
     if declared.upper() not in ("VARCHAR", "TEXT", "STRING"):
         value = exp.Cast(this=value, to=exp.DataType.build(declared, dialect=CallSQL))
