@@ -172,11 +172,13 @@ class Memo:
                 SELECT p.i, m.text, m.kind, m.input_tokens, m.output_tokens, m.dollars, m.stop, epoch(m.created_at) AS created_at
                 FROM kleene_memo_prompts p JOIN memo m ON m.key = unhex(sha256(p.prompt) || $scope)
                 WHERE m.created_at >= make_timestamp($since::BIGINT) AND ($unknown OR m.kind IN ('answer', 'refused'))
+                ORDER BY p.i
                 """,
                 params={"scope": scope(route_key, spec_digest), "since": int(since * 1e6), "unknown": unknown},
             )
-            # In the order of the prompts, so that who hands a million of them out walks through memory once.
-            return MemoHits(route_key, spec_digest, prompts, relation.to_arrow_table().sort_by("i"))
+            # In the order of the prompts, so that who hands a million of them out walks through memory once. Sorted by DuckDB, which takes
+            # no longer: Arrow's sort imports pyarrow.compute, 0.1 s of a process's first statement.
+            return MemoHits(route_key, spec_digest, prompts, relation.to_arrow_table())
 
     def commit(self, entries: Sequence[MemoEntry]) -> None:
         """Writes the entries in one transaction; on return they are on disk. Raises duckdb.Error where that cannot be done.

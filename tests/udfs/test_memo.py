@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -297,3 +299,16 @@ def test_a_full_queue_waits_for_the_writer(file: duckdb.DuckDBPyConnection) -> N
     writer.close()
     assert memo.stats().entries == 50
     memo.close()
+
+
+def test_a_look_up_imports_nothing_that_costs() -> None:
+    """pyarrow.compute takes 0.1 s to import, most of a process's first statement over known answers."""
+    script = (
+        "import sys, duckdb, kleene\n"
+        "k = kleene.attach(duckdb.connect(), store=':memory:', models=kleene.FunctionModel(lambda r: 'ok'))\n"
+        "k.sql(\"SELECT llm('a')\")\n"
+        "assert k.sql(\"SELECT llm('a')\").usage.memo_hits == 1\n"
+        "k.close()\n"
+        "assert 'pyarrow.compute' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
