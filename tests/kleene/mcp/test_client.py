@@ -92,19 +92,19 @@ def test_an_engine_that_opens_again_starts_nothing(hand: Hand) -> None:
         assert hand.starts == 2
 
 
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("SELECT * FROM h_fails()", "h_fails() failed: h_fails: there is no such thing"),
-        ("SELECT * FROM h_refuses()", "h_refuses() failed: h_refuses: not like this"),
-        ("SELECT * FROM h_wrong()", "h_wrong() failed: h_wrong: its result is malformed: Invalid structured content"),
-    ],
+FAILING = (
+    ("SELECT * FROM h_fails()", "h_fails() failed: h_fails: there is no such thing"),
+    ("SELECT * FROM h_refuses()", "h_refuses() failed: h_refuses: not like this"),
+    ("SELECT * FROM h_wrong()", "h_wrong() failed: h_wrong: its result is malformed: Invalid structured content"),
 )
-def test_what_a_tool_cannot_do_fails_the_statement(hand: Hand, sql: str, message: str) -> None:
+
+
+def test_what_a_tool_cannot_do_fails_the_statement(hand: Hand) -> None:
     with hand.engine() as k:
-        with pytest.raises(CallFailed) as caught:
-            k.sql(sql)
-        assert caught.value.message.startswith(message)
+        for sql, message in FAILING:
+            with pytest.raises(CallFailed) as caught:
+                k.sql(sql)
+            assert caught.value.message.startswith(message)
         assert k.sql("SELECT * FROM h_echo('still there')").fetchall() == [("still there",)]
     assert hand.starts == 1
 
@@ -194,22 +194,20 @@ def test_a_greeting_on_stdout_is_passed_over(hand: Hand) -> None:
         assert k.sql("SELECT * FROM h_echo('a')").fetchall() == [("a",)]
 
 
-@pytest.mark.parametrize(
-    ("entry", "note"),
-    [
-        ({"command": "no-such-program"}, "the MCP server b cannot be used: there is no program no-such-program"),
-        (
+def test_servers_that_do_not_start_are_reported_and_have_no_tools(hand: Hand) -> None:
+    broken = {
+        "a": ({"command": "no-such-program"}, "there is no program no-such-program"),
+        "b": (
             {"command": "sh", "args": ["-c", "echo oh no >&2; exit 4"]},
-            "the MCP server b cannot be used: it ended with exit code 4; its last words: oh no",
+            "it ended with exit code 4; its last words: oh no",
         ),
-        ({"url": "http://127.0.0.1:9/mcp"}, "the MCP server b cannot be used: it cannot be reached"),
-        ({"command": "${NO_SUCH}"}, "the MCP server b cannot be used: the server b needs NO_SUCH in the environment"),
-    ],
-)
-def test_a_server_that_does_not_start_is_reported_and_has_no_tools(hand: Hand, entry: dict, note: str) -> None:
-    with hand.engine(mcp={"b": entry, "h": hand.entry()}) as k:
-        assert len(k.notes) == 1
-        assert k.notes[0].startswith(note)
+        "c": ({"url": "http://127.0.0.1:9/mcp"}, "it cannot be reached"),
+        "d": ({"command": "${NO_SUCH}"}, "the server d needs NO_SUCH in the environment"),
+    }
+    with hand.engine(mcp={"h": hand.entry(), **{name: entry for name, (entry, _) in broken.items()}}) as k:
+        assert len(k.notes) == len(broken)
+        for note, (name, (_, told)) in zip(k.notes, broken.items(), strict=True):
+            assert note.startswith(f"the MCP server {name} cannot be used: {told}")
         assert k.sql("SELECT * FROM h_echo('a')").fetchall() == [("a",)]
 
 

@@ -120,11 +120,11 @@ def test_a_tool_is_used_with_the_headers_of_its_entry(k: kleene.Engine, web: Web
 
 
 @pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")
-@pytest.mark.parametrize("tool", ["huge", "broken", "odd", "down", "endless"])
-def test_a_wrong_answer_is_an_error_of_its_statement(k: kleene.Engine, web: Web, tool: str) -> None:
-    with pytest.raises(CallFailed, match=f"w_{tool}"):
-        k.sql(f"SELECT * FROM w_{tool}()")
-    assert k.sql("SELECT * FROM w_good()").fetchall() == [("good",)]
+def test_a_wrong_answer_is_an_error_of_its_statement(k: kleene.Engine, web: Web) -> None:
+    for tool in ("huge", "broken", "odd", "down", "endless"):
+        with pytest.raises(CallFailed, match=f"w_{tool}"):
+            k.sql(f"SELECT * FROM w_{tool}()")
+        assert k.sql("SELECT * FROM w_good()").fetchall() == [("good",)]
 
 
 def test_a_session_that_was_forgotten_is_begun_again(k: kleene.Engine, web: Web) -> None:

@@ -39,7 +39,7 @@ values: Any = st.recursive(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(schemas, schemas, st.text(max_size=20))
 def test_every_declaration_has_names_that_sql_takes(wanted: Any, output: Any, name: str) -> None:
     shape = shape_of({"name": name, "inputSchema": wanted, "outputSchema": output})
@@ -51,7 +51,7 @@ def test_every_declaration_has_names_that_sql_takes(wanted: Any, output: Any, na
     assert tool_name("s", name).startswith("s_")
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(schemas, values)
 def test_every_result_is_rows_that_duckdb_takes_or_a_tool_error(output: Any, result: Any) -> None:
     shape = shape_of({"name": "x", "outputSchema": output})
