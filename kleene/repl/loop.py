@@ -64,21 +64,16 @@ def interactive(shell: Shell, *, input: Input | None = None, output: Output | No
     while not shell.done:
         default, shell.draft = shell.draft, ""
         try:
-            text = prompt.read(default)
+            code = shell.feed(prompt.read(default))
+            if shell.worker.failure is not None:
+                return code  # it was said
         except KeyboardInterrupt:
             continue
         except EOFError:
             break
-        except Exception as error:
-            if error is not shell.worker.failure:
-                raise
-            break
-        shell.feed(text)
         if history.problem and history.problem != said:
             said = history.problem
             terminal.say(f"note: {said}")
-    if shell.worker.failure is not None:
-        raise shell.worker.failure
     return Exit.DONE
 
 

@@ -76,14 +76,13 @@ class Worker:
 
     def _cancel(self, job: Job) -> None:
         job.given_up = True
-        for _ in range(round(GRACE_S / AGAIN_S)):
-            self._tell(job)
-            if job.done.wait(AGAIN_S):
-                return
+        # In a thread of its own: a second Ctrl-C ends the waiting, not the cancelling.
         threading.Thread(target=self._go_on_cancelling, args=(job,), name="kleene-cancel", daemon=True).start()
+        job.done.wait(GRACE_S)
 
     def _go_on_cancelling(self, job: Job) -> None:
-        while not job.done.wait(10 * AGAIN_S):
+        self._tell(job)
+        while not job.done.wait(AGAIN_S):
             self._tell(job)
 
     def _tell(self, job: Job) -> None:

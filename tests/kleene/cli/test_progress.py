@@ -52,6 +52,15 @@ def test_unknown_and_failed_calls_are_told_apart() -> None:
     assert tally.line(tally.started_at) == "2 of 2 calls · 1 unknown · 1 failed · 0 s"
 
 
+def test_the_fullest_part_of_the_budget_is_a_bar() -> None:
+    tally = Tally()
+    tally.share = lambda: ("dollars", 0.42)
+    tally(run(3))
+    assert tally.line(tally.started_at) == "0 of 3 calls · ▰▰▰▰▱▱▱▱▱▱ 42% of the dollars · 0 s"
+    tally.share = lambda: ("calls", 1.3)
+    assert "▰▰▰▰▰▰▰▰▰▰ 100% of the calls" in tally.line(tally.started_at)
+
+
 def test_turns_and_budget_stops_are_shown() -> None:
     tally = Tally()
     tally(TurnFinished(at=0, session="s", turn=2, reply="", sql=None, feedback=""))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
-from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from kleene.cli.invocation import Invocation
@@ -29,22 +28,6 @@ class Typed:
     shell: Shell
     out: str
     err: str
-
-
-@contextmanager
-def keyboard(*keys: str) -> Iterator[PipeInput]:
-    """An input on which keys are typed, with a moment between two groups: completion shows by itself, after a key."""
-    with create_pipe_input() as pipe:
-        pipe.send_text(keys[0])
-        timers = [threading.Timer(0.3 * n, pipe.send_text, [text]) for n, text in enumerate(keys[1:], 1)]
-        for timer in timers:
-            timer.start()
-        try:
-            yield pipe
-        finally:
-            for timer in timers:
-                timer.cancel()
-                timer.join()
 
 
 @contextmanager
@@ -86,6 +69,7 @@ def said(shell: Shell) -> tuple[str, str]:
 
 def typed(keys: str, folder: Path, *argv: str, **more: Any) -> Typed:
     """Everything that a person types from the first prompt to the last."""
-    with shell_on(folder, *argv, **more) as shell, keyboard(keys) as pipe:
+    with shell_on(folder, *argv, **more) as shell, create_pipe_input() as pipe:
+        pipe.send_text(keys)
         interactive(shell, input=pipe, output=DummyOutput())
         return Typed(shell, *said(shell))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from kleene.repl.commands import words
@@ -16,13 +17,14 @@ from kleene.repl.lexer import CallSQLLexer, coloured
 from kleene.repl.names import Names
 from kleene.repl.prompt import NameCompleter, Prompt
 from tests.kleene.cli.doubles import Engine
-from tests.kleene.repl.prompts import CTRL_C, CTRL_D, ENTER, TAB, UP, keyboard, typed
+from tests.kleene.repl.prompts import CTRL_C, CTRL_D, ENTER, TAB, UP, typed
 
 NEW_LINE = "\x1b\r"
 
 
-def read(*keys: str, names: Names | None = None, default: str = "", path: Path | None = None) -> str:
-    with keyboard(*keys) as pipe:
+def read(keys: str, *, then: str = "", names: Names | None = None, default: str = "", path: Path | None = None) -> str:
+    """What one prompt reads. ``then`` is typed when the menu is open, which shows by itself, some time after a key."""
+    with create_pipe_input() as pipe:
         prompt = Prompt(
             history=KeptHistory(path),
             names=lambda: names or Names(),
@@ -30,6 +32,15 @@ def read(*keys: str, names: Names | None = None, default: str = "", path: Path |
             input=pipe,
             output=DummyOutput(),
         )
+        typed_then = []
+
+        def look(app: object) -> None:
+            if then and not typed_then and prompt.session.default_buffer.complete_state is not None:
+                typed_then.append(then)
+                pipe.send_text(then)
+
+        prompt.session.app.after_render += look
+        pipe.send_text(keys)
         return prompt.read(default)
 
 
@@ -64,13 +75,13 @@ def test_enter(keys: str, text: str) -> None:
 
 def test_tab_completes() -> None:
     names = Names(tables={"mails": ("body",)})
-    assert read("SELECT * FROM mai", TAB, ";" + ENTER, names=names) == "SELECT * FROM mails;"
-    assert read("\\tim", TAB, " on" + ENTER) == "\\timing on"
+    assert read("SELECT * FROM mai", then=TAB + ";" + ENTER, names=names) == "SELECT * FROM mails;"
+    assert read("\\tim", then=TAB + " on" + ENTER) == "\\timing on"
 
 
 def test_enter_takes_a_chosen_completion_and_the_next_one_runs() -> None:
     names = Names(tables={"mails_of_may": (), "mails_of_june": ()})
-    assert read("FROM mails", TAB, TAB + ENTER + ";" + ENTER, names=names) == "FROM mails_of_june;"
+    assert read("FROM mails", then=TAB + TAB + ENTER + ";" + ENTER, names=names) == "FROM mails_of_june;"
 
 
 def test_ctrl_d_leaves_and_ctrl_c_clears() -> None:
@@ -144,3 +155,14 @@ def test_completions_say_what_they_are() -> None:
     names = Names(tables={"mails": ("body",)})
     [found] = NameCompleter(lambda: names, ()).get_completions(Document("FROM mai"), CompleteEvent())
     assert (found.text, found.start_position, found.display_meta_text) == ("mails", -3, "table")
+
+
+def test_an_engine_that_cannot_be_opened_ends_the_prompt(tmp_path: Path) -> None:
+    from kleene.planner.errors import StoreLocked
+
+    class Locked(Engine):
+        def connect(self, path: str, **options: object) -> Engine:
+            raise StoreLocked("the store is locked", hint="wait")
+
+    with pytest.raises(StoreLocked):
+        typed("SELECT 1", tmp_path, engine=Locked())

@@ -254,6 +254,7 @@ class TestWithTheEngine:
 
             shell.feed("\\budget calls 1")
             assert "│ calls     │ 1" in said(shell)[0]
+            assert shell.fullest() == ("calls", 1.0)
             assert shell.feed("SELECT llm('c'), llm('d');") is Exit.REFUSED
             said(shell)
             shell.feed("\\budget off")
