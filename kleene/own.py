@@ -9,7 +9,7 @@ import attrs
 
 from kleene.planner import nodes
 from kleene.planner.catalog import Catalog
-from kleene.planner.errors import PolicyError
+from kleene.planner.errors import PolicyError, number
 from kleene.planner.settings import KEYS, Settings
 from kleene.planner.specs import BudgetLimits
 from kleene.planner.statements import Statement, agent_spec, function_spec, setting_value
@@ -107,10 +107,15 @@ def _show(what: str, state: State, ledger: Ledger) -> Result:
     used, limits, left = ledger.used, ledger.limits, ledger.remaining()
     spent = {"calls": used.requests, "tokens": used.tokens, "dollars": used.dollars, "depth": 0, "wall": None}
     budget = [
-        (name, getattr(limits, name), spent[name], getattr(left, name))
+        (name, *(_told(v) for v in (getattr(limits, name), spent[name], getattr(left, name))))
         for name in ("calls", "tokens", "dollars", "depth", "wall")
     ]
     return _rows(("dimension", "limit", "used", "remaining"), budget)
+
+
+def _told(value: float | None) -> str | None:
+    """A number as it is read, for columns that hold calls, tokens and dollars under each other."""
+    return None if value is None else number(value)
 
 
 def _rows(columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> Result:

@@ -92,3 +92,10 @@ def test_without_a_model_the_error_names_the_ways_to_one(monkeypatch: pytest.Mon
             k.sql("SELECT embed('x')").fetchall()
     finally:
         k.close()
+
+
+def test_show_budget_tells_whole_calls_whole() -> None:
+    with engine(budget=kleene.Budget(calls=2, dollars=0.5)) as (k, _):
+        k.sql("SELECT llm('a')")
+        found = {row[0]: row[1:] for row in k.sql("SHOW BUDGET").fetchall()}
+        assert (found["calls"], found["dollars"], found["wall"]) == (("2", "1", "1"), ("0.5", "0", "0.5"), (None,) * 3)
