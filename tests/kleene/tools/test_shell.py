@@ -391,6 +391,7 @@ def run_bpf(program: bytes, number: int, arch: int) -> int:
 # Bombs
 
 
+@pytest.mark.slow  # it takes the machine from every test beside it
 @needs_sandbox
 def test_a_fork_bomb_is_ended(work: Work) -> None:
     begun = time.monotonic()
