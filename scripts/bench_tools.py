@@ -101,8 +101,10 @@ def show(what: str, seconds: float, beside: dict[str, float]) -> None:
 
 
 def bench_grep(root: Path) -> None:
-    from kleene.tools import Jail, Work, ask
-    from kleene.tools.reading import GREP
+    from kleene.tools.asking import ask
+    from kleene.tools.base import Work
+    from kleene.tools.jail import Jail
+    from kleene.tools.standard import GREP
 
     work = Work(Jail.of(root))
     for name, pattern in PATTERNS.items():
@@ -118,8 +120,11 @@ def bench_grep(root: Path) -> None:
 
 
 def bench_search(root: Path) -> None:
-    from kleene.tools import Jail, SearchIndex, Work, ask
-    from kleene.tools.searching import SEARCH
+    from kleene.tools.asking import ask
+    from kleene.tools.base import Work
+    from kleene.tools.index import SearchIndex
+    from kleene.tools.jail import Jail
+    from kleene.tools.standard import SEARCH
 
     index = SearchIndex(str(root))
     work = Work(Jail.of(root), index=index)

@@ -17,8 +17,8 @@ from kleene.runs.world import tool_view
 from kleene.session.prefix import Standing, prefix_parts, system_prefix
 from kleene.session.text import tokens
 from kleene.session.world import AgentView, CatalogView, ColumnView, FunctionView, TableView
-from kleene.tools import READ_TOOLS
 from kleene.tools.setup import FILE_TOOLS
+from kleene.tools.standard import READ_TOOLS
 
 
 def standard_view() -> CatalogView:

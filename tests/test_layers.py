@@ -250,3 +250,21 @@ def test_the_reference_page_is_current() -> None:
         [sys.executable, "scripts/gen_callsql_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_engine_is_made_without_what_tools_need() -> None:
+    """Tools are declared for every engine, and what they do is imported at their first use."""
+    program = """
+import sys, kleene
+k = kleene.connect(store=":memory:", models=kleene.FunctionModel(lambda prompt: "x"))
+assert k.sql("SELECT 1").fetchall() == [(1,)]
+k.close()
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    light = {"asking", "base", "functions", "lazy", "settings", "setup", "standard", "toolbox", "values"}
+    assert {name for name in loaded if name.startswith("kleene.tools.")} == {f"kleene.tools.{name}" for name in light}
+    heavy = {"pypdf", "docx", "pptx", "openpyxl", "bs4", "markdownify", "markdown_it", "charset_normalizer", "lxml"}
+    assert loaded & heavy == set()

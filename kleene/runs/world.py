@@ -309,7 +309,7 @@ def _function(spec: FunctionSpec) -> FunctionView:
 def tool_view(spec: FunctionSpec) -> FunctionView:
     """A tool in few tokens: its columns' types are seen where it is used, and SHOW FUNCTIONS has them.
 
-    >>> from kleene.tools import READ_TOOLS
+    >>> from kleene.tools.standard import READ_TOOLS
     >>> from kleene.planner.tools import tool_function
     >>> lines = next(t for t in READ_TOOLS if t.name == "lines")
     >>> tool_view(tool_function(lines.name, lines.params, lines.required, lines.columns, lines.volatility)).signature

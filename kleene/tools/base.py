@@ -10,10 +10,10 @@ import attrs
 
 from kleene.planner.errors import Cancelled, ToolError
 from kleene.planner.specs import Param, Volatility
-from kleene.tools.jail import Jail
 
 if TYPE_CHECKING:
     from kleene.tools.index import SearchIndex
+    from kleene.tools.jail import Jail
 
 __all__ = ["Limits", "Param", "Row", "Run", "Tool", "ToolError", "Volatility", "Work"]
 
@@ -79,7 +79,7 @@ class Tool:
     None, list, dict) for each, None for an optional one that is missing, and gives rows with a value for each of ``columns``, in an order that
     the same workspace always gives. ``volatility``: IMMUTABLE is a function of its arguments alone and remembered in the memo, STABLE is
     asked once per statement and distinct arguments, VOLATILE runs under CALL only. ``describe`` says in a few words what a use with these
-    arguments would do, for dry runs and approvals. ``seconds`` is for a tool that takes its time as an argument: the most that a use may
+    arguments would do, on one line, for dry runs and approvals; it never raises. ``seconds`` is for a tool that takes its time as an argument: the most that a use may
     have, in place of ``Limits.seconds``.
     """
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kleene.planner.errors import ToolError
-from kleene.planner.specs import Param, Volatility
-from kleene.tools.base import Row, Tool, Work
+from kleene.tools.base import Row, Work
 
 CHARACTERS_PER_TOKEN = 4
 _HEADING = re.compile(r"\n(?=#{1,6}[ \t])")
@@ -68,7 +67,7 @@ def tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS_PER_TOKEN)
 
 
-def _chunks(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def chunks(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     text, size, overlap = arguments
     overlap = 0 if overlap is None else overlap
     if size < 1:
@@ -77,14 +76,3 @@ def _chunks(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
         raise ToolError(f"chunks of {size} tokens cannot overlap by {overlap}", kind="invalid arguments")
     for ordinal, piece in enumerate(cut(text, size, overlap), 1):
         yield ordinal, piece, tokens(piece)
-
-
-CHUNKS = Tool(
-    name="chunks",
-    params=(Param("text", "VARCHAR"), Param("size", "BIGINT"), Param("overlap", "BIGINT")),
-    required=2,
-    columns=(Param("ordinal", "BIGINT"), Param("text", "VARCHAR"), Param("tokens", "BIGINT")),
-    run=_chunks,
-    volatility=Volatility.IMMUTABLE,
-    description="a text in pieces of at most size tokens (4 characters each), cut at headings, paragraphs, lines, sentences",
-)

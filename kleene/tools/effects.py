@@ -1,21 +1,6 @@
-"""Effects: tools that change something outside of the database, and what each says it would do."""
+"""The words in which tools with effects say what they would do. ``Tool.describe`` never raises, whatever the arguments are."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
-
-import attrs
-
-from kleene.tools.base import Tool
-
-
-@attrs.frozen
-class Effect:
-    """A VOLATILE tool, and ``describe(arguments)``: one line for dry runs and approvals. It never raises, whatever the arguments are."""
-
-    tool: Tool
-    describe: Callable[[tuple[Any, ...]], str]
 
 
 def shortened(text: str, width: int = 120) -> str:

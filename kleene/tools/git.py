@@ -8,15 +8,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kleene.planner.errors import ToolError
-from kleene.planner.specs import Param, Volatility
-from kleene.tools.base import Row, Tool, Work
+from kleene.tools.base import Row, Work
 from kleene.tools.gitrun import Repository
+from kleene.tools.standard import LOGGED
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-LOGGED = 100
 
 
-def _log(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def log(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     count = LOGGED if arguments[0] is None else arguments[0]
     if count < 0:
         raise ToolError(f"git_log takes a number of commits, not {count}", kind="invalid arguments")
@@ -46,7 +45,7 @@ def _moment(seconds: str) -> dt.datetime:
     return dt.datetime(1970, 1, 1) + dt.timedelta(seconds=int(seconds))
 
 
-def _diff(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def diff(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     (ref,) = arguments
     repository = Repository.of(work)
     if ref is None:
@@ -78,7 +77,7 @@ def _changed(raw: str) -> Iterator[str]:
         yield next(fields) if field.rpartition(" ")[2][:1] in "RC" else path
 
 
-def _blame(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def blame(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     (path,) = arguments
     with work.workspace.open(path) as file:
         repository = Repository.of(work)
@@ -103,34 +102,3 @@ def _split(pieces: Iterable[bytes], separator: bytes) -> Iterator[str]:
             yield record.decode("utf-8", "replace")
     if held:
         yield held.decode("utf-8", "replace")
-
-
-SHA, AUTHOR = Param("sha", "VARCHAR"), Param("author", "VARCHAR")
-
-GIT_LOG = Tool(
-    name="git_log",
-    params=(Param("n", "BIGINT"),),
-    required=0,
-    columns=(SHA, AUTHOR, Param("date", "TIMESTAMP"), Param("message", "VARCHAR")),
-    run=_log,
-    volatility=Volatility.STABLE,
-    description=f"the last n commits ({LOGGED} by default) that touch the workspace, the newest first",
-)
-GIT_DIFF = Tool(
-    name="git_diff",
-    params=(Param("ref", "VARCHAR"),),
-    required=0,
-    columns=(Param("path", "VARCHAR"), Param("diff", "VARCHAR")),
-    run=_diff,
-    volatility=Volatility.STABLE,
-    description="what differs between a revision (HEAD by default) and the working tree, or between two (main..HEAD), a row a file",
-)
-GIT_BLAME = Tool(
-    name="git_blame",
-    params=(Param("path", "VARCHAR"),),
-    required=1,
-    columns=(Param("lineno", "BIGINT"), SHA, AUTHOR, Param("text", "VARCHAR")),
-    run=_blame,
-    volatility=Volatility.STABLE,
-    description="who wrote each line of a file, and in which commit (NULL: not committed yet)",
-)

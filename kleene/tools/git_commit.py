@@ -15,21 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from kleene.planner.errors import ToolError
-from kleene.planner.specs import Param, Volatility
-from kleene.tools.base import Row, Tool, Work
-from kleene.tools.effects import Effect, shortened
+from kleene.tools.base import Row, Work
+from kleene.tools.effects import shortened
 from kleene.tools.gitrun import Repository
 
-COLUMNS = (Param("sha", "VARCHAR"), Param("files", "INTEGER"))
 NOBODY = ("Kleene", "kleene@localhost")
 _QUIET = ("gc.auto=0", "maintenance.auto=false", "diff.ignoreSubmodules=all", "advice.addEmbeddedRepo=false")
-
-
-def git_commit() -> Effect:
-    """The tool. Without ``paths`` all changed files are recorded that the role may write; with them those that lie there."""
-    params = (Param("message", "VARCHAR"), Param("paths", "VARCHAR[]"))
-    description = "commits changed files of the workspace; hooks do not run"
-    return Effect(Tool("git_commit", params, 1, COLUMNS, _commit, Volatility.VOLATILE, description), describe)
 
 
 def describe(arguments: tuple[Any, ...]) -> str:
@@ -42,7 +33,7 @@ def describe(arguments: tuple[Any, ...]) -> str:
     return f"commit {what}: {shortened(str(message).partition(chr(10))[0], 80)!r}"
 
 
-def _commit(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+def commit(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
     message, given = arguments[0], _listed(arguments[1])
     if not message.strip() or "\0" in message:
         raise ToolError("a commit needs a message of text", kind="invalid arguments")

@@ -6,13 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kleene.planner.errors import ToolError, did_you_mean
-from kleene.planner.specs import Param, Volatility
-from kleene.tools.base import Row, Tool, Work
-
-NAME = Param("name", "VARCHAR")
+from kleene.tools.base import Row, Work
 
 
-def _env(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def env(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     (name,) = arguments
     if name not in work.env:
         raise ToolError(
@@ -23,7 +20,7 @@ def _env(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     yield (work.env[name],)
 
 
-def _skill(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def skill(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     (name,) = arguments
     if name not in work.skills:
         near = did_you_mean(name, work.skills)
@@ -34,23 +31,3 @@ def _skill(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
 
 def _listed(what: str, names: Iterable[str]) -> str:
     return f"{what}: {', '.join(sorted(names)) or 'none'}"
-
-
-ENV = Tool(
-    name="env",
-    params=(NAME,),
-    required=1,
-    columns=(Param("value", "VARCHAR"),),
-    run=_env,
-    volatility=Volatility.STABLE,
-    description="the value of an environment variable that the configuration lets tools see",
-)
-SKILL = Tool(
-    name="skill",
-    params=(NAME,),
-    required=1,
-    columns=(Param("text", "VARCHAR"),),
-    run=_skill,
-    volatility=Volatility.STABLE,
-    description="the text of a skill: how a kind of task is done here",
-)

@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from kleene.planner.errors import ToolError
-from kleene.planner.specs import Param, Volatility
 from kleene.tools import texts, tree
-from kleene.tools.base import Row, Tool, Work
+from kleene.tools.base import Row, Work
 from kleene.tools.jail import File
 from kleene.tools.matching import Matcher
 
 CHECKED_LINES = 4096
 
 
-def _files(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def files(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     (glob,) = arguments
     for found in tree.walk(work, glob):
         try:
@@ -34,7 +33,7 @@ def _moment(status: os.stat_result) -> dt.datetime:
     return dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)
 
 
-def _lines(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def lines(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     path, first, last = arguments
     first, last = (1 if first is None else first), (float("inf") if last is None else last)
     if first < 1:
@@ -58,7 +57,7 @@ def _refuse_binary(file: File) -> None:
         )
 
 
-def _grep(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def grep(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     pattern, glob = arguments
     with Matcher.of(pattern, work) as matcher:
         # Small files are put together, so that a tree of many is not as many questions to the matcher's process.
@@ -104,35 +103,3 @@ def _matching(matcher: Matcher, held: list[tuple[str, texts.Block]]) -> Iterator
                 yield path, block.first + number - first, lines[number - first].removesuffix("\r")
                 number = next(numbers, None)
         first = after
-
-
-PATH, GLOB = Param("path", "VARCHAR"), Param("glob", "VARCHAR")
-LINENO, TEXT = Param("lineno", "BIGINT"), Param("text", "VARCHAR")
-
-FILES = Tool(
-    name="files",
-    params=(GLOB,),
-    required=1,
-    columns=(PATH, Param("size", "BIGINT"), Param("mtime", "TIMESTAMP"), Param("kind", "VARCHAR")),
-    run=_files,
-    volatility=Volatility.STABLE,
-    description="what a glob means in the workspace: '**' all, '*.md' by name at any depth, './*' the top; kind: file, folder, link, other",
-)
-LINES = Tool(
-    name="lines",
-    params=(PATH, Param("from", "BIGINT"), Param("to", "BIGINT")),
-    required=1,
-    columns=(LINENO, TEXT),
-    run=_lines,
-    volatility=Volatility.STABLE,
-    description="the lines of a text file, from one number to another",
-)
-GREP = Tool(
-    name="grep",
-    params=(Param("pattern", "VARCHAR"), GLOB),
-    required=1,
-    columns=(PATH, LINENO, TEXT),
-    run=_grep,
-    volatility=Volatility.STABLE,
-    description="the lines that match a regular expression (Python's; (?i) ignores case) in the texts a glob means",
-)

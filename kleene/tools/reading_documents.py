@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from kleene.planner.errors import ToolError, did_you_mean
-from kleene.planner.specs import Param, Volatility
 from kleene.tools import documents
-from kleene.tools.base import Row, Tool, Work
+from kleene.tools.base import Row, Work
 from kleene.tools.documents.base import plain
 from kleene.tools.documents.headers import named
 from kleene.tools.jail import too_large
@@ -24,18 +23,18 @@ def _source(work: Work, path: str) -> Iterator[documents.Source]:
             yield documents.Source(file.path, stream, work.check)
 
 
-def _read(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def read(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     with _source(work, arguments[0]) as source:
         yield (documents.text(source),)
 
 
-def _read_pages(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def read_pages(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     with _source(work, arguments[0]) as source:
         for page in documents.pages(source):
             yield page.number, page.title, page.text
 
 
-def _read_table(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def read_table(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     path, wanted, header = arguments
     if header is not None and header < 0:
         raise ToolError(f"a header is a row's number from 1, or 0 for none, not {header}", kind="invalid arguments")
@@ -55,34 +54,3 @@ def _read_table(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
                 kind="invalid arguments",
                 hint=f"did you mean {near!r}?" if near else listed,
             )
-
-
-PATH, TEXT = Param("path", "VARCHAR"), Param("text", "VARCHAR")
-
-READ = Tool(
-    name="read",
-    params=(PATH,),
-    required=1,
-    columns=(TEXT,),
-    run=_read,
-    volatility=Volatility.STABLE,
-    description="a whole file as text (one row); PDF, DOCX, XLSX, PPTX, EML, HTML too, as Markdown",
-)
-READ_PAGES = Tool(
-    name="read_pages",
-    params=(PATH,),
-    required=1,
-    columns=(Param("page", "BIGINT"), Param("title", "VARCHAR"), TEXT),
-    run=_read_pages,
-    volatility=Volatility.STABLE,
-    description="a document page by page: PDF pages, slides, sheets as CSV, a mail and its attachments, sections of all else",
-)
-READ_TABLE = Tool(
-    name="read_table",
-    params=(PATH, Param("sheet", "VARCHAR"), Param("header", "BIGINT")),
-    required=1,
-    columns=(Param("sheet", "VARCHAR"), Param("row", "BIGINT"), Param("cells", "JSON")),
-    run=_read_table,
-    volatility=Volatility.STABLE,
-    description="the rows of a document's tables (XLSX, CSV, DOCX, PPTX, HTML): cells->>'Column'; header 0: no names, A, B, ...",
-)

@@ -8,20 +8,19 @@ from contextlib import closing
 from typing import Any
 
 from kleene.planner.errors import ToolError
-from kleene.planner.specs import Param, Volatility
 from kleene.tools import documents, texts, tree
-from kleene.tools.base import Row, Tool, Work
+from kleene.tools.base import Row, Work
 from kleene.tools.documents import Kind
 from kleene.tools.globs import Globs
 from kleene.tools.index import Hit, SearchIndex, Seen, Session, Text
+from kleene.tools.standard import SEARCHED
 
-RESULTS = 10
 SNIPPET = 300
 
 
-def _search(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+def search(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     query, glob, n = arguments
-    n = RESULTS if n is None else n
+    n = SEARCHED if n is None else n
     if n < 1:
         raise ToolError(f"search gives at least 1 file, not {n}", kind="invalid arguments")
     globs = Globs.of("**" if glob is None else glob)
@@ -96,20 +95,3 @@ def _lines(work: Work, hit: Hit) -> list[str]:
 
 def _cut(line: str) -> str:
     return line if len(line) <= SNIPPET else line[: SNIPPET - 1] + "…"
-
-
-SEARCH = Tool(
-    name="search",
-    params=(Param("query", "VARCHAR"), Param("glob", "VARCHAR"), Param("n", "BIGINT")),
-    required=1,
-    columns=(
-        Param("path", "VARCHAR"),
-        Param("lineno", "BIGINT"),
-        Param("snippet", "VARCHAR"),
-        Param("rank", "BIGINT"),
-        Param("score", "DOUBLE"),
-    ),
-    run=_search,
-    volatility=Volatility.STABLE,
-    description=f"the n files ({RESULTS} by default) that hold the words of a query most (BM25), with the best line of each",
-)

@@ -12,6 +12,8 @@ from kleene.planner.errors import ConfigError, did_you_mean
 
 _LISTS = ("allow_hosts", "env", "writable")
 _SWITCHES = ("unsafe_shell", "shell_network")
+MAX_SHELL_MS = 3_600_000
+"""The most that a command may ask for."""
 
 
 @attrs.frozen

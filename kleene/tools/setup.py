@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+import threading
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import attrs
+from typing import TYPE_CHECKING, Any
 
 from kleene.config import Config
 from kleene.planner.errors import ConfigError
-from kleene.planner.specs import Param, Volatility
-from kleene.tools import READ_TOOLS
-from kleene.tools.base import Limits, Row, Tool, Work
+from kleene.tools.base import Limits, Tool, Work
 from kleene.tools.functions import tool
-from kleene.tools.git_commit import git_commit
-from kleene.tools.hosts import HostRules
-from kleene.tools.index import SearchIndex
-from kleene.tools.jail import Jail
-from kleene.tools.sandbox import Sandbox
 from kleene.tools.settings import ToolSettings
-from kleene.tools.shell import fill, output_of, run_command, shell
-from kleene.tools.toolbox import Approve, MakeCommand, Toolbox
-from kleene.tools.web import web_fetch
-from kleene.tools.webclient import Reach
-from kleene.tools.websearch import choose, load_providers, web_search
-from kleene.tools.writing import writing
+from kleene.tools.standard import READ_TOOLS, effect_tools, shell_function
+from kleene.tools.toolbox import Approve, Toolbox
 from kleene.udfs.events import Event
+
+if TYPE_CHECKING:
+    from kleene.tools.index import SearchIndex
 
 RESULT_BYTES = 64 << 20
 """Of one use's rows: DuckDB holds them as JSON beside its table of them."""
@@ -44,11 +36,15 @@ class Workplace:
         self._workspace = workspace
         self._settings = settings
         self._limits = Limits(result_bytes=RESULT_BYTES)
-        self._index = SearchIndex(os.path.realpath(workspace) if keep else None)
+        self._root = os.path.realpath(workspace) if keep else None
+        self._lock = threading.Lock()
+        self._index: SearchIndex | None = None
         self._env = {name: os.environ[name] for name in settings.env if name in os.environ}
 
     def close(self) -> None:
-        self._index.close()
+        with self._lock:
+            if self._index is not None:
+                self._index.close()
 
     def idle(self) -> frozenset[str]:
         """The tools that have nothing to work on: those of files in an empty workspace, of git outside a repository, env and skill without any."""
@@ -66,6 +62,12 @@ class Workplace:
 
     def work(self, cancelled: Callable[[], bool], statement: str) -> Work:
         """For one use. Raises ``ConfigError`` where the workspace is no folder."""
+        from kleene.tools.index import SearchIndex
+        from kleene.tools.jail import Jail
+
+        with self._lock:
+            if self._index is None:
+                self._index = SearchIndex(self._root)
         return Work(
             workspace=Jail.of(self._workspace, self._settings.writable),
             limits=self._limits,
@@ -76,33 +78,17 @@ class Workplace:
         )
 
 
-def effect_tools(settings: ToolSettings, config: Config) -> Iterator[Tool]:
+def effects(settings: ToolSettings, config: Config) -> tuple[Tool, ...]:
     """The standard tools with effects. Raises ``ConfigError`` for a host or a search provider that is none."""
-    sandbox = Sandbox(network=settings.shell_network, unsafe=settings.unsafe_shell)
-    service = choose(load_providers(), config.web_search.provider, config.web_search.api_key, os.environ)
-    web = web_fetch(Reach(HostRules.of(settings.allow_hosts))), web_search(service)
-    for effect in (*writing(), shell(sandbox), git_commit(), *web):
-        yield attrs.evolve(effect.tool, describe=effect.describe)
+    if settings.allow_hosts:
+        from kleene.tools.hosts import HostRules
 
+        HostRules.of(settings.allow_hosts)
+    if config.web_search.provider is not None:
+        from kleene.tools.providers import choose, load_providers
 
-def command_tool(settings: ToolSettings) -> MakeCommand:
-    """What runs the commands of SHELL functions. They stand in expressions, so they may look and not write: the sandbox is read-only."""
-    sandbox = Sandbox(network=settings.shell_network, unsafe=settings.unsafe_shell)
-
-    def make(name: str, params: tuple[str, ...], command: str) -> Tool:
-        def run(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
-            text = fill(command, dict(zip(params, arguments, strict=True)))
-            done = run_command(sandbox, attrs.evolve(work, workspace=work.workspace.read_only()), text)
-            yield (output_of(done),)
-
-        def describe(arguments: tuple[Any, ...]) -> str:
-            return f"run: {fill(command, dict(zip(params, arguments, strict=True)))}"
-
-        given = tuple(Param(p, "VARCHAR") for p in params)
-        columns = (Param("stdout", "VARCHAR"),)
-        return Tool(name, given, len(given), columns, run, Volatility.VOLATILE, describe=describe)
-
-    return make
+        choose(load_providers(), config.web_search.provider, config.web_search.api_key, os.environ)
+    return effect_tools(settings, config.web_search)
 
 
 def toolbox_for(
@@ -120,7 +106,7 @@ def toolbox_for(
 
     ``keep``: the index for search stays in the workspace. ``more`` gives other people's tools, told the names that are taken. Raises ``ConfigError`` for two of one name.
     """
-    tools = {t.name: t for t in (*READ_TOOLS, *effect_tools(settings, config))}
+    tools = {t.name: t for t in (*READ_TOOLS, *effects(settings, config))}
     named: set[str] = set()
     for given in own:
         made = given if isinstance(given, Tool) else tool(given)
@@ -133,6 +119,5 @@ def toolbox_for(
     for made in more(tools.keys()) if more is not None else ():
         tools[made.name.lower()] = made
     place = Workplace(workspace, settings, keep=keep)
-    return Toolbox(
-        tools.values(), place.work, emit, approve, on_close=place.close, idle=place.idle, command=command_tool(settings)
-    )
+    command = partial(shell_function, settings)
+    return Toolbox(tools.values(), place.work, emit, approve, on_close=place.close, idle=place.idle, command=command)

@@ -9,38 +9,33 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import attrs
+
 from kleene.planner.errors import ToolError
-from kleene.planner.specs import Param, Volatility
-from kleene.tools.base import Row, Tool, Work
-from kleene.tools.effects import Effect, shortened
+from kleene.tools.base import Row, Work
+from kleene.tools.effects import shortened
 from kleene.tools.processes import Finished
 from kleene.tools.sandbox import Outcome, Request, Sandbox, run_confined
+from kleene.tools.settings import MAX_SHELL_MS, ToolSettings
 
 TIMEOUT_MS = 30_000
-MAX_TIMEOUT_MS = 3_600_000
 MAX_COMMAND_BYTES = (128 << 10) - 1
 """Linux's MAX_ARG_STRLEN, with its end."""
 UNCONFINED = "[kleene: ran without a sandbox, --unsafe-shell]"
-COLUMNS = (
-    Param("stdout", "VARCHAR"),
-    Param("stderr", "VARCHAR"),
-    Param("exit_code", "INTEGER"),
-    Param("duration_ms", "BIGINT"),
-)
 
 
-def shell(sandbox: Sandbox) -> Effect:
-    """The tool over a sandbox. ``exit_code`` is -1 where a signal ended the command, and the last line of ``stderr`` then says which."""
+def run(settings: ToolSettings, work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+    """``CALL shell``. ``exit_code`` is -1 where a signal ended the command, and the last line of ``stderr`` then says which."""
+    return run_in(sandbox_of(settings), work, arguments)
 
-    def run(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
-        command, cwd, timeout_ms = arguments
-        yield row_of(run_command(sandbox, work, command, cwd, timeout_ms))
 
-    params = (Param("cmd", "VARCHAR"), Param("cwd", "VARCHAR"), Param("timeout_ms", "BIGINT"))
-    network = "with" if sandbox.network else "without"
-    description = f"runs a command of sh in the workspace, in a sandbox {network} network; .git is read-only in it"
-    tool = Tool("shell", params, 1, COLUMNS, run, Volatility.VOLATILE, description, seconds=MAX_TIMEOUT_MS / 1000)
-    return Effect(tool, describe)
+def run_in(sandbox: Sandbox, work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+    command, cwd, timeout_ms = arguments
+    yield row_of(run_command(sandbox, work, command, cwd, timeout_ms))
+
+
+def sandbox_of(settings: ToolSettings) -> Sandbox:
+    return Sandbox(network=settings.shell_network, unsafe=settings.unsafe_shell)
 
 
 def run_command(
@@ -58,8 +53,8 @@ def run_command(
             hint="write the text to a file with CALL write_file(path, text), and give the command its path",
         )
     wait_ms = TIMEOUT_MS if timeout_ms is None else timeout_ms
-    if not 0 < wait_ms <= MAX_TIMEOUT_MS:
-        raise ToolError(f"timeout_ms is {wait_ms:,}; it may be 1 to {MAX_TIMEOUT_MS:,}", kind="invalid arguments")
+    if not 0 < wait_ms <= MAX_SHELL_MS:
+        raise ToolError(f"timeout_ms is {wait_ms:,}; it may be 1 to {MAX_SHELL_MS:,}", kind="invalid arguments")
     with work.workspace.folder(cwd or "") as folder:
         request = Request(("/bin/sh", "-c", command), folder="/".join(folder.parts))
     own = time.monotonic() + wait_ms / 1000
@@ -131,6 +126,20 @@ def describe(arguments: tuple[Any, ...]) -> str:
 
 
 # SHELL functions
+
+
+def run_function(
+    settings: ToolSettings, params: tuple[str, ...], body: str, work: Work, arguments: tuple[Any, ...]
+) -> Iterable[Row]:
+    """A use of ``CREATE FUNCTION f(a) AS SHELL '...'``: one row with what the command wrote. It stands in expressions, so it may look and not
+    write: the sandbox is read-only."""
+    text = fill(body, dict(zip(params, arguments, strict=True)))
+    done = run_command(sandbox_of(settings), attrs.evolve(work, workspace=work.workspace.read_only()), text)
+    yield (output_of(done),)
+
+
+def describe_function(params: tuple[str, ...], body: str, arguments: tuple[Any, ...]) -> str:
+    return f"run: {fill(body, dict(zip(params, arguments, strict=True)))}"
 
 
 def quote(value: object) -> str:

@@ -12,16 +12,14 @@ from typing import Any
 import httpx
 
 from kleene.planner.errors import ToolError
-from kleene.planner.specs import Param, Volatility
-from kleene.tools.base import Row, Tool, Work
-from kleene.tools.chunking import CHARACTERS_PER_TOKEN
-from kleene.tools.effects import Effect, shortened
-from kleene.tools.hosts import parse_url
+from kleene.tools.base import Row, Work
+from kleene.tools.chunking import tokens
+from kleene.tools.effects import shortened
+from kleene.tools.hosts import HostRules, parse_url
 from kleene.tools.reading_apart import read_apart
 from kleene.tools.texts import decode, is_binary
 from kleene.tools.webclient import Clock, Reach, Reply, Request, send
 
-COLUMNS = (Param("url", "VARCHAR"), Param("status", "INTEGER"), Param("text", "VARCHAR"), Param("tokens", "BIGINT"))
 ACCEPT = "text/html,application/xhtml+xml,text/plain,text/markdown;q=0.9,*/*;q=0.5"
 EXTENSIONS = {
     "text/html": ".html",
@@ -37,19 +35,17 @@ _TEXT = re.compile(r"text/.*|application/(.*\+)?(json|xml|yaml|toml|javascript|x
 _OPAQUE = ("", "application/octet-stream", "binary/octet-stream", "application/download")
 
 
-def web_fetch(reach: Reach) -> Effect:
-    """The tool over what may be reached. ``url`` is the address that answered, after redirects; ``status`` is that of HTTP, and a page that says
-    404 is a row like any other."""
+def run(hosts: tuple[str, ...], work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+    """``url`` is the address that answered, after redirects; ``status`` is that of HTTP, and a page that says 404 is a row like any other.
+    ``hosts`` may be reached."""
+    return run_within(Reach(HostRules.of(hosts)), work, arguments)
 
-    def run(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
-        deadline = min(work.deadline, time.monotonic() + reach.seconds)
-        reply = fetch(arguments[0], reach, work)
-        text = text_in(reply, work, deadline)
-        yield (str(reply.url), reply.status, text, -(-len(text) // CHARACTERS_PER_TOKEN))
 
-    description = "fetches a page of an allowed host as Markdown"
-    params = (Param("url", "VARCHAR"),)
-    return Effect(Tool("web_fetch", params, 1, COLUMNS, run, Volatility.VOLATILE, description), describe)
+def run_within(reach: Reach, work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+    deadline = min(work.deadline, time.monotonic() + reach.seconds)
+    reply = fetch(arguments[0], reach, work)
+    text = text_in(reply, work, deadline)
+    yield (str(reply.url), reply.status, text, tokens(text))
 
 
 def describe(arguments: tuple[Any, ...]) -> str:

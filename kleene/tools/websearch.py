@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 import time
-import tomllib
 from collections.abc import Iterable, Mapping
-from importlib import resources
 from typing import Any
 
 import attrs
-import cattrs
 import httpx
 
-from kleene.planner.errors import ConfigError, ToolError, did_you_mean
-from kleene.planner.specs import Param, Volatility
-from kleene.tools.base import Row, Tool, Work
-from kleene.tools.effects import Effect, shortened
+from kleene.config import Access
+from kleene.planner.errors import ToolError
+from kleene.tools.base import Row, Work
+from kleene.tools.effects import shortened
 from kleene.tools.hosts import HostRules, host_of, port_of
+from kleene.tools.providers import Service, choose, load_providers
 from kleene.tools.webclient import Clock, Reach, Reply, Request, send
 
 DEFAULT_COUNT = 10
@@ -31,77 +30,20 @@ MOST = 20
 SNIPPET = 1_000
 REPLY_BYTES = 4 << 20
 SECONDS = 30.0
-COLUMNS = (Param("rank", "INTEGER"), Param("title", "VARCHAR"), Param("url", "VARCHAR"), Param("snippet", "VARCHAR"))
 
 
-@attrs.frozen
-class Provider:
-    """A row of ``providers.toml``, which says what the fields mean."""
-
-    url: str
-    method: str
-    key_header: str
-    key_format: str
-    variable: str
-    most: int
-    characters: int
-    request: dict[str, Any]
-    results: str
-    title: list[str]
-    link: list[str]
-    snippet: list[str]
+def run(access: Access, work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+    """Asks the service that the configuration or the environment has a key for."""
+    service = choose(load_providers(), access.provider, access.api_key, os.environ)
+    return run_with(service, Reach(HostRules()), work, arguments)
 
 
-@attrs.frozen
-class Service:
-    """A provider and the key to it. The key does not show in ``repr``."""
-
-    name: str
-    provider: Provider
-    key: str = attrs.field(repr=False)
-
-
-def load_providers() -> dict[str, Provider]:
-    """Reads the file that comes with Kleene."""
-    text = resources.files("kleene.tools").joinpath("providers.toml").read_text(encoding="utf-8")
-    return cattrs.Converter(forbid_extra_keys=True).structure(tomllib.loads(text), dict[str, Provider])
-
-
-def choose(
-    providers: Mapping[str, Provider], name: str | None, key: str | None, environ: Mapping[str, str]
-) -> Service | None:
-    """The service to ask: by name with its key, or the first whose own variable (``BRAVE_API_KEY``, ...) is set; a key without a name is Brave's.
-
-    None where there is no key. Raises ``ConfigError`` for a name that is unknown.
-    """
-    if name is not None and name not in providers:
-        near = did_you_mean(name, providers)
-        raise ConfigError(
-            f"{name!r} is no search provider",
-            hint=f"did you mean {near!r}?" if near else f"known are {', '.join(providers)}",
-        )
-    if name is None and key:
-        name = next(iter(providers))
-    for known in [name] if name is not None else providers:
-        found = key or environ.get(providers[known].variable)
-        if found:
-            return Service(known, providers[known], found.strip())
-    return None
-
-
-def web_search(service: Service | None, reach: Reach | None = None) -> Effect:
-    """The tool over a service; without one every use is refused. ``reach``: limits and name resolution; of its rules none is used, for the only
-    host that is reached is the service's own."""
-
-    def run(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
-        query, count = arguments
-        if service is None:
-            raise ToolError("no search service is configured", kind="unsupported", hint=HINT)
-        yield from _search(service, reach or Reach(HostRules()), work, query, DEFAULT_COUNT if count is None else count)
-
-    params = (Param("q", "VARCHAR"), Param("n", "INTEGER"))
-    description = "asks a web search service; 10 results unless n says otherwise"
-    return Effect(Tool("web_search", params, 1, COLUMNS, run, Volatility.VOLATILE, description), describe)
+def run_with(service: Service | None, reach: Reach, work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+    """``reach``: limits and name resolution; of its rules none is used, for the only host that is reached is the service's own."""
+    query, count = arguments
+    if service is None:
+        raise ToolError("no search service is configured", kind="unsupported", hint=HINT)
+    return _search(service, reach, work, query, DEFAULT_COUNT if count is None else count)
 
 
 HINT = (

@@ -11,48 +11,33 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from kleene.planner.errors import ToolError
-from kleene.planner.specs import Param, Volatility
-from kleene.tools.base import Row, Run, Tool, Work
+from kleene.tools.base import Row, Work
 from kleene.tools.building import built
-from kleene.tools.effects import Effect, counted, shortened
+from kleene.tools.effects import counted, shortened
 from kleene.tools.jail import Stamp, too_large
 from kleene.tools.patching import line_end, patched, unified
 
-_PATH, _TEXT, _BYTES = Param("path", "VARCHAR"), Param("text", "VARCHAR"), Param("bytes", "BIGINT")
 _OFFICE = (".docx", ".xlsx")
 
 
-def writing() -> tuple[Effect, ...]:
-    """The effects of this module."""
-    return (
-        Effect(
-            _effect("write_file", (_PATH, _TEXT), (_PATH, _BYTES), _write, "writes a file; .docx is built from Markdown, .xlsx from CSV"),
-            lambda given: f"write {_shown(given)} ({counted(_at(given, 1))})",
-        ),
-        Effect(
-            _effect("append_file", (_PATH, _TEXT), (_PATH, _BYTES), _append, "adds text to the end of a file"),
-            lambda given: f"append to {_shown(given)} ({counted(_at(given, 1))})",
-        ),
-        Effect(
-            _effect(
-                "patch",
-                (_PATH, Param("old", "VARCHAR"), Param("new", "VARCHAR")),
-                (_PATH, Param("replaced", "INTEGER"), Param("diff", "VARCHAR")),
-                _patch,
-                "replaces the one place where old stands in a file by new",
-            ),
-            lambda given: f"patch {_shown(given)}: {shortened(str(_at(given, 1)), 40)!r} -> {shortened(str(_at(given, 2)), 40)!r}",
-        ),
-        Effect(_effect("mkdir", (_PATH,), (_PATH,), _mkdir, "makes a folder"), lambda given: f"make folder {_shown(given)}"),
-        Effect(
-            _effect("remove", (_PATH,), (_PATH,), _remove, "removes a file or an empty folder"),
-            lambda given: f"remove {_shown(given)}",
-        ),
-    )  # fmt: skip
+def describe_write_file(given: tuple[Any, ...]) -> str:
+    return f"write {_shown(given)} ({counted(_at(given, 1))})"
 
 
-def _effect(name: str, params: tuple[Param, ...], columns: tuple[Param, ...], run: Run, description: str) -> Tool:
-    return Tool(name, params, len(params), columns, run, Volatility.VOLATILE, description)
+def describe_append_file(given: tuple[Any, ...]) -> str:
+    return f"append to {_shown(given)} ({counted(_at(given, 1))})"
+
+
+def describe_patch(given: tuple[Any, ...]) -> str:
+    return f"patch {_shown(given)}: {shortened(str(_at(given, 1)), 40)!r} -> {shortened(str(_at(given, 2)), 40)!r}"
+
+
+def describe_mkdir(given: tuple[Any, ...]) -> str:
+    return f"make folder {_shown(given)}"
+
+
+def describe_remove(given: tuple[Any, ...]) -> str:
+    return f"remove {_shown(given)}"
 
 
 def _at(given: tuple[Any, ...], place: int) -> Any:
@@ -66,7 +51,7 @@ def _shown(given: tuple[Any, ...]) -> str:
 # What they do
 
 
-def _write(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+def write_file(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
     path, text = arguments
     data = built(path, text, work.check)
     if data is None:
@@ -77,7 +62,7 @@ def _write(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
     yield (path, len(data))
 
 
-def _append(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+def append_file(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
     path, text = arguments
     if PurePosixPath(path).suffix.lower() in _OFFICE:
         raise ToolError(f"nothing can be appended to {path}", kind="unsupported", hint="write it anew with write_file")
@@ -86,7 +71,7 @@ def _append(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
     yield (path, len(data))
 
 
-def _patch(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+def patch(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
     path, old, new = arguments
     before, stamp = _text_of(work, path)
     done = patched(before, old, new, name=path)
@@ -97,12 +82,12 @@ def _patch(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
     yield (path, 1, unified(before, done.text, path))
 
 
-def _mkdir(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+def mkdir(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
     work.workspace.mkdir(arguments[0])
     yield (arguments[0],)
 
 
-def _remove(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
+def remove(work: Work, arguments: tuple[Any, ...]) -> Iterable[Row]:
     work.workspace.remove(arguments[0])
     yield (arguments[0],)
 

@@ -10,8 +10,8 @@ import pytest
 
 from kleene.planner.errors import Cancelled, KleeneError, ToolError
 from kleene.planner.specs import Param, Volatility
-from kleene.tools import READ_TOOLS
 from kleene.tools.base import Row, Tool, Work
+from kleene.tools.standard import READ_TOOLS
 from tests.kleene.tools.working import rows, work
 
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kleene.planner.errors import ToolError
-from kleene.tools.chunking import CHUNKS, cut
+from kleene.tools.chunking import cut
+from kleene.tools.standard import CHUNKS
 from tests.kleene.tools.working import rows
 
 TEXTS = st.lists(

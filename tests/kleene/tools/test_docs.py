@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kleene.tools import READ_TOOLS, Limits
-from kleene.tools.base import Tool
+from kleene.tools.base import Limits, Tool
 from kleene.tools.documents.archive import MAX_UNPACKED
+from kleene.tools.standard import READ_TOOLS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "tools.md").read_text(encoding="utf-8")
 

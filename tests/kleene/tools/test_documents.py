@@ -12,7 +12,7 @@ import pytest
 
 from kleene.planner.errors import ToolError
 from kleene.tools.documents import archive as archives
-from kleene.tools.reading_documents import READ, READ_PAGES, READ_TABLE
+from kleene.tools.standard import READ, READ_PAGES, READ_TABLE
 from tests.kleene.tools.working import rows, work, write
 
 for library in ("pypdf", "docx", "openpyxl", "pptx", "markdownify", "fpdf"):
@@ -344,8 +344,10 @@ import sys
 for name in ("pypdf", "docx", "openpyxl", "pptx", "markdownify", "charset_normalizer"):
     sys.modules[name] = None
 from kleene.planner.errors import ToolError
-from kleene.tools import Jail, Work, ask
-from kleene.tools.reading_documents import READ
+from kleene.tools.asking import ask
+from kleene.tools.base import Work
+from kleene.tools.jail import Jail
+from kleene.tools.standard import READ
 work = Work(Jail.of({str(tmp_path)!r}))
 for path in ("a.pdf", "a.html", "a.xlsx"):
     try:

@@ -8,16 +8,16 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kleene.config import Config
+from kleene.config import Access
 from kleene.planner.errors import ToolError
 from kleene.planner.specs import Volatility
-from kleene.tools import READ_TOOLS, ask
+from kleene.tools.asking import ask
 from kleene.tools.base import Tool, Work
 from kleene.tools.jail import Jail
 from kleene.tools.settings import ToolSettings
-from kleene.tools.setup import effect_tools
+from kleene.tools.standard import READ_TOOLS, effect_tools
 
-ALL = {tool.name: tool for tool in effect_tools(ToolSettings(), Config())}
+ALL = {tool.name: tool for tool in effect_tools(ToolSettings(), Access())}
 
 
 def test_they_are_the_ones_of_the_language() -> None:

@@ -12,8 +12,9 @@ import attrs
 import pytest
 
 from kleene.planner.errors import Cancelled, ToolError
-from kleene.tools import Jail, Work
-from kleene.tools.git import GIT_BLAME, GIT_DIFF, GIT_LOG
+from kleene.tools.base import Work
+from kleene.tools.jail import Jail
+from kleene.tools.standard import GIT_BLAME, GIT_DIFF, GIT_LOG
 from tests.kleene.tools.working import rows, work, write
 
 NOON = dt.datetime(2024, 3, 1, 10, 0)

@@ -12,12 +12,11 @@ import pytest
 
 from kleene.planner.specs import Volatility
 from kleene.tools.base import Work
-from kleene.tools.git_commit import git_commit
 from kleene.tools.jail import Jail
+from kleene.tools.standard import GIT_COMMIT as COMMIT
 from tests.kleene.tools.work import refusal, use
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-COMMIT = git_commit()
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -177,4 +176,4 @@ def test_a_workspace_below_the_repository_commits_its_own(folder: Path) -> None:
 
 def test_no_repository_is_said(tmp_path: Path) -> None:
     assert refusal(COMMIT, Work(Jail.of(tmp_path)), "m").message == "the workspace is in no git repository"
-    assert COMMIT.tool.volatility is Volatility.VOLATILE
+    assert COMMIT.volatility is Volatility.VOLATILE

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kleene.planner.errors import ToolError
-from kleene.tools.lookups import ENV, SKILL
+from kleene.tools.standard import ENV, SKILL
 from tests.kleene.tools.working import rows, work
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kleene.planner.errors import Cancelled, ToolError
 from kleene.tools.matching import Matcher, compiled, required
-from kleene.tools.reading import GREP, LINES
+from kleene.tools.standard import GREP, LINES
 from kleene.tools.texts import BLOCK
 from tests.kleene.tools.working import rows, work, write
 

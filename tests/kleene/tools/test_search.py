@@ -16,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kleene.planner.errors import Cancelled, ToolError
-from kleene.tools import Jail, SearchIndex, Work
-from kleene.tools.searching import SEARCH
+from kleene.tools.base import Work
+from kleene.tools.index import SearchIndex
+from kleene.tools.jail import Jail
+from kleene.tools.standard import SEARCH
 from tests.kleene.tools.working import rows, work, write
 
 

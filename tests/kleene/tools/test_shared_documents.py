@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kleene.tools.reading import FILES, GREP, LINES
-from kleene.tools.reading_documents import READ, READ_PAGES, READ_TABLE
-from kleene.tools.searching import SEARCH
+from kleene.tools.standard import FILES, GREP, LINES, READ, READ_PAGES, READ_TABLE, SEARCH
 from tests.kleene.tools.working import rows, work
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"

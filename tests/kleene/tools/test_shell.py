@@ -27,9 +27,9 @@ from kleene.tools.base import Limits, Work
 from kleene.tools.jail import Jail
 from kleene.tools.processes import Bounds, Capture, runs_low
 from kleene.tools.sandbox import Sandbox, probe, writable_parts
-from kleene.tools.shell import MAX_COMMAND_BYTES, UNCONFINED, describe, fill, quote, shell
+from kleene.tools.shell import MAX_COMMAND_BYTES, UNCONFINED, describe, fill, quote
 from kleene.tools.syscalls import REFUSED, refusing
-from tests.kleene.tools.work import needs_sandbox, refusal, use
+from tests.kleene.tools.work import needs_sandbox, refusal, shell, use
 
 
 @pytest.fixture
@@ -512,7 +512,7 @@ def test_the_deadline_of_the_statement_holds_too(work: Work) -> None:
 def test_a_command_has_the_time_it_was_given(work: Work) -> None:
     """Not that of the tools that take no time as an argument."""
     short = attrs.evolve(work, limits=Limits(seconds=0.1))
-    assert next(iter(ask(shell(Sandbox()).tool, short, ("sleep 0.3; echo done", None, 5_000))))[0] == "done\n"
+    assert next(iter(ask(shell(Sandbox()), short, ("sleep 0.3; echo done", None, 5_000))))[0] == "done\n"
 
 
 @needs_sandbox
@@ -541,10 +541,11 @@ def test_what_a_command_leaves_running_is_ended_with_it(work: Work, folder: Path
 @needs_sandbox
 def test_a_command_does_not_outlive_a_killed_kleene(folder: Path) -> None:
     program = f"""
-        from kleene.tools import Jail, Work
+        from kleene.tools.base import Work
+        from kleene.tools.jail import Jail
         from kleene.tools.sandbox import Sandbox
-        from kleene.tools.shell import shell
-        list(shell(Sandbox()).tool.run(Work(Jail.of({str(folder)!r})), ("touch here; sleep 34.125", None, None)))
+        from kleene.tools.shell import run_in
+        list(run_in(Sandbox(), Work(Jail.of({str(folder)!r})), ("touch here; sleep 34.125", None, None)))
     """
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)]) as process:
         assert soon((folder / "here").exists, 10)

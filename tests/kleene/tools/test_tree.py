@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kleene.planner.errors import ToolError
-from kleene.tools.reading import FILES
+from kleene.tools.standard import FILES
 from kleene.tools.tree import walk
 from tests.kleene.tools.working import rows, work, write
 

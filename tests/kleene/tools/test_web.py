@@ -28,10 +28,10 @@ from kleene.planner.specs import Volatility
 from kleene.tools.base import Work
 from kleene.tools.hosts import HostRules, carried, is_public, parse_url
 from kleene.tools.jail import Jail
-from kleene.tools.web import describe, media_type, web_fetch
+from kleene.tools.providers import Service, choose, load_providers
+from kleene.tools.web import describe, media_type
 from kleene.tools.webclient import Reach
-from kleene.tools.websearch import Service, choose, load_providers, web_search
-from tests.kleene.tools.work import refusal, use
+from tests.kleene.tools.work import refusal, use, web_fetch, web_search
 
 pytest.importorskip("markdownify")
 
@@ -564,7 +564,7 @@ def service(server: Server, name: str) -> Service:
 def test_the_table_names_real_services_over_https() -> None:
     assert list(PROVIDERS) == ["brave", "tavily", "exa", "linkup"]
     assert all(provider.url.startswith("https://") for provider in PROVIDERS.values())
-    assert web_search(None).tool.volatility is web_fetch(Reach(HostRules())).tool.volatility is Volatility.VOLATILE
+    assert web_search(None).volatility is web_fetch(Reach(HostRules())).volatility is Volatility.VOLATILE
 
 
 @pytest.mark.parametrize("name", PROVIDERS)

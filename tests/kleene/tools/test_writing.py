@@ -18,21 +18,19 @@ from hypothesis import strategies as st
 
 from kleene.planner.errors import Cancelled, ToolError
 from kleene.planner.specs import Volatility
-from kleene.tools.base import Limits, Work
+from kleene.tools.base import Limits, Tool, Work
 from kleene.tools.building import docx_of, value_of, xlsx_of
-from kleene.tools.effects import Effect
 from kleene.tools.jail import Jail
 from kleene.tools.patching import nearest, patched, unified
 from kleene.tools.sandbox import Sandbox
-from kleene.tools.shell import shell
-from kleene.tools.writing import writing
-from tests.kleene.tools.work import needs_sandbox, refusal, tree, use
+from kleene.tools.standard import APPEND_FILE, MKDIR, PATCH, REMOVE, WRITE_FILE
+from tests.kleene.tools.work import needs_sandbox, refusal, shell, tree, use
 
 docx = pytest.importorskip("docx")
 openpyxl = pytest.importorskip("openpyxl")
 
-EFFECTS: dict[str, Effect] = {effect.tool.name: effect for effect in writing()}
-WRITE, APPEND, PATCH, MKDIR, REMOVE = EFFECTS.values()
+WRITE, APPEND = WRITE_FILE, APPEND_FILE
+EFFECTS: dict[str, Tool] = {tool.name: tool for tool in (WRITE, APPEND, PATCH, MKDIR, REMOVE)}
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "write_file": ("x",),
     "append_file": ("x",),
@@ -56,7 +54,7 @@ def work(folder: Path) -> Work:
 
 def test_all_are_volatile_and_named_in_order() -> None:
     assert list(EFFECTS) == ["write_file", "append_file", "patch", "mkdir", "remove"]
-    assert {effect.tool.volatility for effect in EFFECTS.values()} == {Volatility.VOLATILE}
+    assert {tool.volatility for tool in EFFECTS.values()} == {Volatility.VOLATILE}
 
 
 # Writing

@@ -7,8 +7,9 @@ from typing import Any
 
 import attrs
 
-from kleene.tools import Jail, Limits, Work, ask
-from kleene.tools.base import Row, Tool
+from kleene.tools.asking import ask
+from kleene.tools.base import Limits, Row, Tool, Work
+from kleene.tools.jail import Jail
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> Path:
