@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import duckdb
 
-from kleene.planner.errors import ConfigError, PlanError
+from kleene.planner.errors import Cancelled, ConfigError, PlanError
 from kleene.planner.sessions import RELATION
 from kleene.result import Result
 from kleene.session.context import Feed, Inline, load_context, text_feed
 from kleene.session.excerpt import excerpt
 from kleene.session.prefix import TableNote, context_note
 from kleene.session.world import Outcome
+from kleene.tools.reading_apart import Readers
 
 if TYPE_CHECKING:
     from kleene.connection import Connection
@@ -38,10 +40,19 @@ class Loaded:
 def load(
     engine: Executor, connection: Connection, context: Any, tables: Sequence[str], data: Sequence[str | Path] | None
 ) -> Loaded:
-    """Make the tables of a task. Raises ``ConfigError`` and ``PlanError`` for what cannot be read."""
-    feeds = list(_feeds(engine, context, tables, data))
-    for feed in feeds:
-        _fill(connection.con, feed)
+    """Make the tables of a task. Raises ``ConfigError`` and ``PlanError`` for what cannot be read, ``Cancelled``."""
+    with closing(Readers()) as readers:
+        engine.session_started(readers)  # so that cancel reaches a document that is being read
+        try:
+            feeds = list(_feeds(engine, context, tables, data, readers))
+            for feed in feeds:
+                _fill(connection.con, feed)
+        except ConfigError:
+            if readers.is_cancelled:  # which DuckDB, where it asks a feed, tells as a text
+                raise Cancelled("the run was cancelled while its context was read") from None
+            raise
+        finally:
+            engine.session_ended(readers)
     return _loaded(connection, [f.note() for f in feeds], [n for f in feeds for n in f.notes])
 
 
@@ -84,7 +95,9 @@ def outcome_of(result: Result) -> Outcome:
     )
 
 
-def _feeds(engine: Executor, context: Any, tables: Sequence[str], data: Sequence[str | Path] | None) -> Iterator[Feed]:
+def _feeds(
+    engine: Executor, context: Any, tables: Sequence[str], data: Sequence[str | Path] | None, readers: Readers
+) -> Iterator[Feed]:
     sources: list[Any] = []
     if isinstance(context, str):
         sources.append(Inline(context))
@@ -92,7 +105,7 @@ def _feeds(engine: Executor, context: Any, tables: Sequence[str], data: Sequence
         sources.extend(context)
     sources.extend(data or ())
     if sources:
-        yield from load_context(sources, taken=list(tables))
+        yield from load_context(sources, taken=list(tables), readers=readers)
     for name in tables:
         yield _table_feed(engine, name)
 

@@ -14,6 +14,7 @@ from kleene.planner.specs import Param, Volatility
 if TYPE_CHECKING:
     from kleene.tools.index import SearchIndex
     from kleene.tools.jail import Jail
+    from kleene.tools.reading_apart import Readers
 
 __all__ = ["Limits", "Param", "Row", "Run", "Tool", "ToolError", "Volatility", "Work"]
 
@@ -37,7 +38,7 @@ class Work:
 
     ``cancelled`` is polled at least every 50 ms by a tool that takes long; ``check`` does that, and looks at ``deadline`` (``time.monotonic``)
     too. ``env`` holds the environment variables that ``env`` may show, ``skills`` the texts of the skills by name. ``index`` is the
-    workspace's search index; without one each search makes its own and forgets it. ``statement`` names the statement that asks: what was
+    workspace's search index, ``readers`` the processes that read documents; without them each use makes its own and forgets them. ``statement`` names the statement that asks: what was
     refreshed for it once is not looked at again (empty: always look).
     """
 
@@ -48,6 +49,7 @@ class Work:
     skills: Mapping[str, str] = attrs.field(factory=dict)
     git: str = "git"
     index: SearchIndex | None = None
+    readers: Readers | None = None
     statement: str = ""
     deadline: float = float("inf")
 

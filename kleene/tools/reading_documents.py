@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from kleene.planner.errors import ToolError, did_you_mean
@@ -12,6 +12,17 @@ from kleene.tools.base import Row, Work
 from kleene.tools.documents.base import plain
 from kleene.tools.documents.headers import named
 from kleene.tools.jail import too_large
+from kleene.tools.reading_apart import Readers
+
+
+@contextmanager
+def readers_of(work: Work) -> Iterator[Readers]:
+    """Those of the engine; where a tool is used without one, its own for this use."""
+    if work.readers is not None:
+        yield work.readers
+        return
+    with closing(Readers()) as readers:
+        yield readers
 
 
 @contextmanager
@@ -24,13 +35,13 @@ def _source(work: Work, path: str) -> Iterator[documents.Source]:
 
 
 def read(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
-    with _source(work, arguments[0]) as source:
-        yield (documents.text(source),)
+    with _source(work, arguments[0]) as source, readers_of(work) as readers:
+        yield (readers.text(source, seconds=work.limits.seconds),)
 
 
 def read_pages(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
-    with _source(work, arguments[0]) as source:
-        for page in documents.pages(source):
+    with _source(work, arguments[0]) as source, readers_of(work) as readers:
+        for page in readers.pages(source, seconds=work.limits.seconds):
             yield page.number, page.title, page.text
 
 
@@ -38,11 +49,11 @@ def read_table(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     path, wanted, header = arguments
     if header is not None and header < 0:
         raise ToolError(f"a header is a row's number from 1, or 0 for none, not {header}", kind="invalid arguments")
-    with _source(work, path) as source:
+    with _source(work, path) as source, readers_of(work) as readers:
         names, found = [], False
-        for number, table in enumerate(documents.tables(source), 1):
+        for number, table in enumerate(readers.tables(source, wanted, seconds=work.limits.seconds), 1):
             names.append(table.name)
-            if wanted is None or wanted.casefold() == table.name.casefold() or wanted == str(number):
+            if documents.is_wanted(table.name, number, wanted):
                 found = True
                 for row, cells in named(table.rows, header):
                     yield table.name, row, {name: plain(cell) for name, cell in cells.items()}

@@ -10,12 +10,15 @@ from typing import Any
 from kleene.planner.errors import ToolError
 from kleene.tools import documents, texts, tree
 from kleene.tools.base import Row, Work
-from kleene.tools.documents import Kind
 from kleene.tools.globs import Globs
 from kleene.tools.index import Hit, SearchIndex, Seen, Session, Text
+from kleene.tools.reading_apart import Readers
+from kleene.tools.reading_documents import readers_of
 from kleene.tools.standard import SEARCHED
 
 SNIPPET = 300
+DOCUMENT_SECONDS = 20.0
+"""For one document of the index: a file made to take for ever does not keep the others out of it."""
 
 
 def search(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
@@ -56,7 +59,8 @@ def _refresh(work: Work, session: Session) -> None:
             if status.st_size <= work.limits.file_bytes:
                 there.append(Seen(found.path, status.st_size, status.st_mtime_ns))
     try:
-        session.add(text for seen in session.changed(there) for text in _text(work, seen))
+        with readers_of(work) as readers:
+            session.add(text for seen in session.changed(there) for text in _text(work, readers, seen))
     except ToolError as error:
         if error.kind != "timed out":
             raise
@@ -64,23 +68,21 @@ def _refresh(work: Work, session: Session) -> None:
         raise ToolError("the workspace's index is not done yet", kind="timed out", hint=hint) from None
 
 
-def _text(work: Work, seen: Seen) -> Iterator[Text]:
-    """A file's text; an empty one for a file without words that anyone can read, so that it is not looked at again before it changes."""
+def _text(work: Work, readers: Readers, seen: Seen) -> Iterator[Text]:
+    """A file's text; an empty one for a file that nobody can read, or not in time, so that it is not looked at again before it changes."""
     work.check()
     try:
         with work.workspace.open(seen.path) as file:
             with file.stream() as stream:
                 source = documents.Source(seen.path, stream, work.check)
-                kind = documents.kind_of(source)
-                if kind is None:
+                if not documents.is_plain(source):
+                    yield Text(seen, readers.text(source, seconds=DOCUMENT_SECONDS), keep=True)
+                elif documents.kind_of(source) is None:
                     yield Text(seen, "")
-                elif kind in (Kind.TEXT, Kind.CSV):
-                    yield Text(seen, texts.decode(file.read(work.limits.file_bytes)))
                 else:
-                    yield Text(seen, documents.text(source), keep=True)
-    except ToolError as error:
-        if error.kind == "timed out":
-            raise
+                    yield Text(seen, texts.decode(file.read(work.limits.file_bytes)))
+    except ToolError:
+        work.check()  # not this file's time was over, but that of all
         yield Text(seen, "")
 
 

@@ -20,6 +20,7 @@ from kleene.udfs.events import Event
 
 if TYPE_CHECKING:
     from kleene.tools.index import SearchIndex
+    from kleene.tools.reading_apart import Readers
 
 RESULT_BYTES = 64 << 20
 """Of one use's rows: DuckDB holds them as JSON beside its table of them."""
@@ -30,7 +31,7 @@ FILE_TOOLS = frozenset({"files", "lines", "read", "read_pages", "read_table", "g
 
 
 class Workplace:
-    """What the tools of one engine share: its workspace, made ready at the first use, and the index for search."""
+    """What the tools of one engine share: its workspace, and from the first use on the index for search and the processes that read documents."""
 
     def __init__(self, workspace: str | Path, settings: ToolSettings, *, keep: bool):
         self._workspace = workspace
@@ -38,13 +39,13 @@ class Workplace:
         self._limits = Limits(result_bytes=RESULT_BYTES)
         self._root = os.path.realpath(workspace) if keep else None
         self._lock = threading.Lock()
-        self._index: SearchIndex | None = None
+        self._shared: tuple[SearchIndex, Readers] | None = None
         self._env = {name: os.environ[name] for name in settings.env if name in os.environ}
 
     def close(self) -> None:
         with self._lock:
-            if self._index is not None:
-                self._index.close()
+            for shared in self._shared or ():
+                shared.close()
 
     def idle(self) -> frozenset[str]:
         """The tools that have nothing to work on: those of files in an empty workspace, of git outside a repository, env and skill without any."""
@@ -64,16 +65,19 @@ class Workplace:
         """For one use. Raises ``ConfigError`` where the workspace is no folder."""
         from kleene.tools.index import SearchIndex
         from kleene.tools.jail import Jail
+        from kleene.tools.reading_apart import Readers
 
         with self._lock:
-            if self._index is None:
-                self._index = SearchIndex(self._root)
+            if self._shared is None:
+                self._shared = SearchIndex(self._root), Readers()
+            index, readers = self._shared
         return Work(
             workspace=Jail.of(self._workspace, self._settings.writable),
             limits=self._limits,
             cancelled=cancelled,
             env=self._env,
-            index=self._index,
+            index=index,
+            readers=readers,
             statement=statement,
         )
 

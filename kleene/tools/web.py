@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import PurePosixPath
@@ -14,9 +15,10 @@ import httpx
 from kleene.planner.errors import ToolError
 from kleene.tools.base import Row, Work
 from kleene.tools.chunking import tokens
+from kleene.tools.documents import Source
 from kleene.tools.effects import shortened
 from kleene.tools.hosts import HostRules, parse_url
-from kleene.tools.reading_apart import read_apart
+from kleene.tools.reading_documents import readers_of
 from kleene.tools.texts import decode, is_binary
 from kleene.tools.webclient import Clock, Reach, Reply, Request, send
 
@@ -97,7 +99,11 @@ def text_in(reply: Reply, work: Work, deadline: float) -> str:
         data = codecs.BOM_UTF8 + data.decode(charset, "replace").encode("utf-8", "replace")
     if (suffix == ".txt" and not is_binary(data)) or not data:
         return decode(data)
-    return read_apart(f"the reply of {reply.url.host}{suffix}", data, work, deadline=deadline)
+    with tempfile.TemporaryFile() as file, readers_of(work) as readers:
+        file.write(data)
+        file.flush()
+        source = Source(f"the reply of {reply.url.host}{suffix}", file, work.check)
+        return readers.text(source, seconds=max(0.0, deadline - time.monotonic()))
 
 
 def media_type(header: str) -> tuple[str, str | None]:

@@ -22,6 +22,7 @@ from kleene.session.context.names import Names, stem
 from kleene.session.context.paragraphs import paragraphs
 from kleene.session.text import count, scrub
 from kleene.tools.documents import Kind
+from kleene.tools.reading_apart import Readers
 
 BATCH_ROWS = 2_048
 BATCH_CHARACTERS = 1 << 20
@@ -55,18 +56,23 @@ class _Document:
 
 
 def load_context(
-    sources: Sequence[Source], *, stdin: BinaryIO | None = None, taken: Iterable[str] = ()
+    sources: Sequence[Source],
+    *,
+    stdin: BinaryIO | None = None,
+    taken: Iterable[str] = (),
+    readers: Readers | None = None,
 ) -> tuple[Feed, ...]:
     """The tables that the sources make: ``ctx(ordinal BIGINT, text VARCHAR)`` first if there is any text, then one a data file or database table.
 
     A source is a path, ``-`` (``stdin``, standard input by default) or an ``Inline`` text. With a folder, or with several texts, ctx has a third
-    column ``source``. Nothing but heads is read before a feed's reader is. ``taken`` names are not given to tables. Raises ``ConfigError`` that
+    column ``source``. Nothing but heads is read before a feed's reader is. ``taken`` names are not given to tables. ``readers`` are the
+    processes that read documents; without them there are some that end with the feeds. Raises ``ConfigError`` that
     names the file which is missing or unreadable, and says what is readable.
     """
     connection = datafile.scratch()
     names = Names(datafile.reserved_words(connection))
     names.keep(taken)
-    loader = _Loader(connection, names)
+    loader = _Loader(connection, names, Readers() if readers is None else readers)
     for source in sources:
         loader.add(source, stdin)
     return tuple(loader.feeds())
@@ -74,7 +80,7 @@ def load_context(
 
 def text_feed(source: Inline, name: str = "ctx") -> Feed:
     """The table of one text that is there already: what ``load_context`` makes of it, without looking at any file."""
-    return _ctx(name, [_inline(source)], [], scrub(source.name), with_source=False)
+    return _ctx(name, [_inline(source)], [], scrub(source.name), None, with_source=False)
 
 
 @attrs.define
@@ -83,6 +89,7 @@ class _Loader:
 
     connection: duckdb.DuckDBPyConnection
     names: Names
+    readers: Readers
     documents: list[_Document] = attrs.field(factory=list)
     labels: list[str] = attrs.field(factory=list)
     notes: list[str] = attrs.field(factory=list)
@@ -101,7 +108,9 @@ class _Loader:
         if self.labels:
             source = self.labels[0] if len(self.labels) == 1 else count(len(self.labels), "text")
             with_source = self.folders or len(self.documents) > 1 or any(d.kind for d in self.documents)
-            yield _ctx(self.names.take("ctx"), self.documents, self.notes, source, with_source=with_source)
+            yield _ctx(
+                self.names.take("ctx"), self.documents, self.notes, source, self.readers, with_source=with_source
+            )
         for make in self.tables:
             yield from make()
 
@@ -109,13 +118,13 @@ class _Loader:
         if path.is_dir():
             self.folders = True
             self.labels.append(_label(path))
-            self.documents.extend(_folder(path, self.notes))
+            self.documents.extend(_folder(path, self.notes, self.readers))
         elif datafile.is_data(path):
             self.tables.append(partial(self._file, path))
         elif (kind := _kind(path)) == "a DuckDB database":
             self.tables.append(partial(self._database, path))
         else:
-            document = office.kind_of(path, _label(path), self.notes)
+            document = office.kind_of(path, _label(path), self.notes, self.readers)
             if document is None and kind is not None:
                 raise ConfigError(f"{_label(path)} is {kind}, not a text", hint=datafile.READABLE)
             self._document(_Document(_label(path), partial(_open, path), kind=document))
@@ -130,7 +139,7 @@ class _Loader:
         yield datafile.file_feed(self.connection, path, self.names.take(stem(path.name)))
 
     def _sheets(self, path: Path) -> Iterator[Feed]:
-        for name, sheet in office.sheets(path, _label(path)):
+        for name, sheet in office.sheets(path, _label(path), self.readers):
             yield sheet.feed(self.names.take(name))
 
     def _database(self, path: Path) -> Iterator[Feed]:
@@ -141,16 +150,18 @@ class _Loader:
             yield table.feed(self.names.take(name))
 
 
-def _ctx(name: str, documents: list[_Document], notes: list[str], source: str, *, with_source: bool) -> Feed:
+def _ctx(
+    name: str, documents: list[_Document], notes: list[str], source: str, readers: Readers | None, *, with_source: bool
+) -> Feed:
     def batches(feed: Feed) -> Iterator[pa.RecordBatch]:
         feed.notes.extend(notes)
-        return _batched(_rows(documents, feed), feed, with_source=with_source)
+        return _batched(_rows(documents, feed, readers), feed, with_source=with_source)
 
     schema = CTX_WITH_SOURCE if with_source else CTX
     return Feed(name, schema, source, batches, text=True, once=any(d.keep_open for d in documents))
 
 
-def _rows(documents: list[_Document], feed: Feed) -> Iterator[tuple[str, str]]:
+def _rows(documents: list[_Document], feed: Feed, readers: Readers | None) -> Iterator[tuple[str, str]]:
     for document in documents:
 
         def bad(n: int, label: str = document.label) -> None:
@@ -159,8 +170,8 @@ def _rows(documents: list[_Document], feed: Feed) -> Iterator[tuple[str, str]]:
         try:
             stream = document.open()
             try:
-                if document.kind is not None:
-                    yield from office.paragraphs_of(stream, document.label, document.kind)
+                if document.kind is not None and readers is not None:
+                    yield from office.paragraphs_of(stream, document.label, document.kind, readers)
                 else:
                     for text in paragraphs(textfile.lines(stream, document.label, bad)):
                         yield text, document.label
@@ -207,7 +218,7 @@ def _inline(source: Inline) -> _Document:
     return _Document(scrub(source.name), lambda: io.BytesIO(data.encode()))
 
 
-def _folder(folder: Path, notes: list[str]) -> Iterator[_Document]:
+def _folder(folder: Path, notes: list[str], readers: Readers) -> Iterator[_Document]:
     """The texts of a folder and its subfolders in the order of their paths; hidden ones are passed over, others that are no text are noted."""
     skipped = []
     for path in sorted(folder.rglob("*")):
@@ -215,7 +226,7 @@ def _folder(folder: Path, notes: list[str]) -> Iterator[_Document]:
         if any(part.startswith(".") for part in inside.parts) or not path.is_file():
             continue
         try:
-            kind = office.kind_of(path, _label(inside), notes)
+            kind = office.kind_of(path, _label(inside), notes, readers)
             unreadable = kind is None and _kind(path) is not None
         except ConfigError:
             unreadable = True

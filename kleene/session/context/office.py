@@ -1,4 +1,5 @@
-"""Documents (PDF, DOCX, XLSX, PPTX, EML, HTML) as paragraphs of ctx, and the sheets of workbooks as tables, through ``kleene.tools.documents``."""
+"""Documents (PDF, DOCX, XLSX, PPTX, EML, HTML) as paragraphs of ctx, and the sheets of workbooks as tables, read in a process of
+their own (``kleene.tools.reading_apart``)."""
 
 from __future__ import annotations
 
@@ -19,20 +20,21 @@ from kleene.tools import documents
 from kleene.tools.documents import Kind
 from kleene.tools.documents.base import Cell, shown
 from kleene.tools.documents.headers import named
+from kleene.tools.reading_apart import Readers
 
 _OFFICE = (Kind.PDF, Kind.DOCX, Kind.XLSX, Kind.PPTX, Kind.EML, Kind.HTML)
 _PAGED = {Kind.PDF: "page {0.number}", Kind.PPTX: "slide {0.number}", Kind.XLSX: "sheet {0.title}"}
 BATCH_ROWS = 2_048
 
 
-def kind_of(path: Path, label: str, notes: list[str]) -> Kind | None:
+def kind_of(path: Path, label: str, notes: list[str], readers: Readers) -> Kind | None:
     """The kind of a document, None for a text and for what is none. Raises ``ConfigError`` for one that cannot be read: encrypted, of an old
     format, or without the library for it; HTML is then read as it is, with a note."""
     if not path.is_file():
         return None
     try:
         with path.open("rb") as stream:
-            kind = documents.kind_of(documents.Source(label, stream))
+            kind = readers.kind(documents.Source(label, stream))
     except OSError:
         return None
     except ToolError as error:
@@ -48,9 +50,9 @@ def kind_of(path: Path, label: str, notes: list[str]) -> Kind | None:
     return kind
 
 
-def paragraphs_of(stream: BinaryIO, label: str, kind: Kind) -> Iterator[tuple[str, str]]:
+def paragraphs_of(stream: BinaryIO, label: str, kind: Kind, readers: Readers) -> Iterator[tuple[str, str]]:
     """Each paragraph with where it stands: the label, and the page, slide, sheet or attachment. Raises ``ToolError``."""
-    for page in documents.pages(documents.Source(label, stream)):
+    for page in readers.pages(documents.Source(label, stream)):
         where = _PAGED[kind].format(page) if kind in _PAGED else None
         if kind is Kind.EML and page.number > 1:
             where = page.title
@@ -69,13 +71,13 @@ class Sheet:
         return Feed(name, self.table.schema, self.source, lambda _: iter(self.table.to_batches(BATCH_ROWS)))
 
 
-def sheets(path: Path, label: str) -> list[tuple[str, Sheet]]:
+def sheets(path: Path, label: str, readers: Readers) -> list[tuple[str, Sheet]]:
     """The sheets of a workbook that have a header and rows, with the name each would have as a table: the file's, and the sheet's where
     there are several. Raises ``ConfigError``."""
     found = []
     try:
         with path.open("rb") as stream:
-            for table in documents.tables(documents.Source(label, stream)):
+            for table in readers.tables(documents.Source(label, stream)):
                 rows = [cells for _, cells in named(table.rows, None)]
                 if rows:
                     found.append((table.name, Sheet(_columns(rows), f"{label}, sheet {table.name}")))

@@ -6,7 +6,21 @@ The libraries that read them are the extra ``kleene[documents]``, imported when 
 from __future__ import annotations
 
 from kleene.tools.documents.base import Page, Source, Table
-from kleene.tools.documents.kinds import Kind, can_read, kind_of
+from kleene.tools.documents.headers import is_wanted
+from kleene.tools.documents.kinds import Kind, can_read, is_container, is_plain, kind_of
 from kleene.tools.documents.read import pages, tables, text
 
-__all__ = ["Kind", "Page", "Source", "Table", "can_read", "kind_of", "pages", "tables", "text"]
+__all__ = [
+    "Kind",
+    "Page",
+    "Source",
+    "Table",
+    "can_read",
+    "is_container",
+    "is_plain",
+    "is_wanted",
+    "kind_of",
+    "pages",
+    "tables",
+    "text",
+]

@@ -1,4 +1,4 @@
-"""Which row of a table names its columns, and how."""
+"""Which tables of a document are meant, which row of one names its columns, and how."""
 
 from __future__ import annotations
 
@@ -9,6 +9,15 @@ from kleene.tools.documents.base import Cell, shown
 
 HEADER_WITHIN = 20
 """So many rows are looked at for the one with the names of the columns."""
+
+
+def is_wanted(name: str, number: int, wanted: str | None) -> bool:
+    """Whether a table is the one that is asked for, by its name in any case or its number from 1; None: all are.
+
+    >>> is_wanted("Prices", 2, "prices"), is_wanted("Prices", 2, "2"), is_wanted("Prices", 2, "1")
+    (True, True, False)
+    """
+    return wanted is None or wanted.casefold() == name.casefold() or wanted == str(number)
 
 
 def named(rows: Iterable[tuple[int, list[Cell]]], header: int | None) -> Iterator[tuple[int, dict[str, Cell]]]:

@@ -42,11 +42,25 @@ _BY_NAME = {
     ".tsv": Kind.CSV,
 }
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+# Without a way back into a comment that was passed: a text that begins with fifty of them could be cut into comments in 2 ** 50 ways.
 _HTML = re.compile(
-    rb"\A(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html[\s>])", re.I | re.S
+    rb"\A(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?><!--.*?-->\s*)*+<(?:!doctype\s+html|html[\s>])", re.I | re.S
 )
 _PDF_WITHIN = 1024
 """A PDF's mark may stand so far from its beginning."""
+
+
+def is_container(source: Source) -> bool:
+    """Whether only looking into the file says what it is."""
+    return source.head(4).startswith((b"PK\x03\x04", _OLD_OFFICE[:4]))
+
+
+def is_plain(source: Source) -> bool:
+    """Whether the file is read without a library: a text, CSV, or nothing that can be read. Looks at its first bytes and its name only."""
+    head = source.head(SNIFFED)
+    if b"%PDF-" in head[:_PDF_WITHIN] or head.startswith((b"PK\x03\x04", _OLD_OFFICE)):
+        return False
+    return _BY_NAME.get(source.extension, Kind.TEXT) in (Kind.TEXT, Kind.CSV) and not _HTML.match(head)
 
 
 def kind_of(source: Source) -> Kind | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kleene.tools.documents.base import Page
 
-_HEADING = re.compile(r"#{1,2}[ \t]+(.*?)[ \t#]*$")
+_HEADING = re.compile(r"#{1,2}[ \t]+(.*)")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 
 
@@ -31,6 +31,6 @@ def sections(text: str) -> Iterator[Page]:
         if (body := "\n".join(held).strip("\n")).strip():
             number += 1
             yield Page(number, title, body)
-        title, held = (heading[1] if heading else None), [line.lstrip("\f")]
+        title, held = (heading[1].rstrip(" \t#") if heading else None), [line.lstrip("\f")]
     if (body := "\n".join(held).strip("\n")).strip():
         yield Page(number + 1, title, body)

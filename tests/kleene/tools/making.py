@@ -124,3 +124,18 @@ def archive(parts: dict[str, bytes]) -> bytes:
         for name, data in parts.items():
             made.writestr(name, data)
     return out.getvalue()
+
+
+def word_with(body: bytes) -> bytes:
+    """A Word file with another content."""
+    with zipfile.ZipFile(io.BytesIO(word())) as made:
+        return archive({name: made.read(name) for name in made.namelist()} | {"word/document.xml": body})
+
+
+def sheet(rows: bytes) -> bytes:
+    """A workbook with one sheet of these rows."""
+    with zipfile.ZipFile(io.BytesIO(workbook({"S": [[1]]}))) as made:
+        parts = {name: made.read(name) for name in made.namelist()}
+    head = b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+    head += b'<dimension ref="A1"/><sheetData>'
+    return archive(parts | {"xl/worksheets/sheet1.xml": head + rows + b"</sheetData></worksheet>"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import attrs
 from kleene.tools.asking import ask
 from kleene.tools.base import Limits, Row, Tool, Work
 from kleene.tools.jail import Jail
+from kleene.tools.reading_apart import Readers
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> Path:
@@ -20,8 +22,13 @@ def write(root: Path, files: dict[str, str | bytes]) -> Path:
     return root
 
 
+READERS = Readers()
+"""For all tests: starting a process for each document would take most of their time."""
+atexit.register(READERS.close)
+
+
 def work(root: Path, **limits: Any) -> Work:
-    return Work(Jail.of(root), limits=attrs.evolve(Limits(), **limits))
+    return Work(Jail.of(root), limits=attrs.evolve(Limits(), **limits), readers=READERS)
 
 
 def rows(tool: Tool, where: Path | Work, *arguments: Any) -> list[Row]:
