@@ -2,7 +2,8 @@
 
 A tree of 10,000 text files with 1,000,000 lines is made in a temporary folder. ``grep`` is timed beside ripgrep (where there is one) and a
 plain loop in Python over the same files, ``search`` beside a loop that counts the words of every file; the lesser of two runs each. All of
-them find the same lines. Peak memory is that of the tool's own process.
+them find the same lines. Peak memory is that of the tool's own process. ``documents`` reads 200 small
+files of a kind in a process apart, as the tools do, beside the same libraries in this process (the lesser of three runs).
 """
 
 from __future__ import annotations
@@ -146,13 +147,57 @@ def bench_search(root: Path) -> None:
     print(f"the index: {(root / '.kleene' / 'search.duckdb').stat().st_size / 1e6:.1f} MB")
 
 
+def bench_documents(root: Path, count: int) -> None:
+    from kleene.tools import documents
+    from kleene.tools.building import docx_of
+    from kleene.tools.documents import Source
+    from kleene.tools.reading_apart import Readers
+
+    random.seed(7)
+    for number in range(count):
+        paragraphs = "\n\n".join(" ".join(random.choices(WORDS, k=40)) for _ in range(10))
+        (root / f"{number}.docx").write_bytes(docx_of(f"# Part {number}\n\n{paragraphs}"))
+        body = paragraphs.replace("\n\n", "</p><p>")
+        (root / f"{number}.html").write_text(f"<html><h1>Part {number}</h1><p>{body}</p></html>")
+
+    def read(text_of: Callable[[Source], str], suffix: str) -> list[str]:
+        texts = []
+        for number in range(count):
+            with (root / f"{number}{suffix}").open("rb") as stream:
+                texts.append(text_of(Source(f"{number}{suffix}", stream)))
+        return texts
+
+    for suffix in (".docx", ".html"):
+        readers = Readers()
+        start = time.perf_counter()
+        with (root / f"0{suffix}").open("rb") as stream:
+            readers.text(Source(f"0{suffix}", stream))
+        first = time.perf_counter() - start
+        times: dict[str, list[float]] = {"apart": [], "here": []}
+        for _ in range(3):
+            for where, text_of in (("apart", readers.text), ("here", documents.text)):
+                start = time.perf_counter()
+                texts = read(text_of, suffix)
+                times[where].append(time.perf_counter() - start)
+                assert len(texts) == count and texts[0].startswith("# Part 0")
+        readers.close()
+        show(f"{count} {suffix} files apart", min(times["apart"]), {"this process": min(times["here"])})
+        print(f"{'the first of them, with the start':<32} {first:6.2f} s")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the files (default 1: 10,000)")
-    parser.add_argument("--only", choices=["grep", "search"], help="one of the measurements")
+    parser.add_argument("--only", choices=["grep", "search", "documents"], help="one of the measurements")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
+        if arguments.only in (None, "documents"):
+            (root / "documents").mkdir()
+            bench_documents(root / "documents", max(1, int(200 * arguments.scale)))
+            shutil.rmtree(root / "documents")
+        if arguments.only == "documents":
+            return 0
         make(root, int(FILES * arguments.scale))
         size = sum(path.stat().st_size for path in root.rglob("*.txt"))
         print(

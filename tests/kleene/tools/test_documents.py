@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -363,3 +364,15 @@ for path in ("a.pdf", "a.html", "a.xlsx", "a.md"):
         said.format("Excel workbooks", "openpyxl"),
         "x",
     ], done.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["<!-- a -->" * 800 + "x", "# " + "# " * 200_000 + "x", "#" + " " * 200_000 + "x\n"],
+    ids=["comments", "marks", "spaces"],
+)
+def test_a_text_made_for_it_does_not_keep_the_expressions_busy(tmp_path: Path, content: str) -> None:
+    """Texts are read by the thread that asks, so what looks at them must not go back and forth in them."""
+    begun = time.process_time()
+    assert pages(tmp_path, "a.md", content.encode())[0][0] == 1
+    assert time.process_time() - begun < 2  # it was hours, or minutes
