@@ -785,11 +785,11 @@ def _table_names(tree: exp.Expr | None) -> set[str]:
 def _actual(result: Result) -> Result:
     """What EXPLAIN ANALYZE says of a statement that ran."""
     usage = result.usage
-    return _lines(
+    told = (
         f"actual: {len(result)} rows, {usage.requests} calls, {usage.memo_hits} from memo, {usage.tokens} tok, "
-        f"${usage.dollars:.4f}, {usage.seconds:.2f} s",
-        usage=usage,
+        f"${usage.dollars:.4f}, {usage.seconds:.2f} s"
     )
+    return _lines("\n".join([told, *result.order]), usage=usage)
 
 
 def _formatted(found: Plan, how: str) -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,6 +18,7 @@ from kleene.planner.errors import NoModel, number
 from kleene.planner.specs import CallSpec
 from kleene.planner.tools import command_of
 from kleene.udfs.lookups import Key, SiteAnswers
+from kleene.udfs.routes import Route, routes_of
 from kleene.udfs.statement import Ask, CallSite
 from kleene.udfs.stops import stops_of
 from kleene.udfs.work import Estimate
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from kleene.runner import Running
 
 ASSUMED_PASS_RATE = 0.5
+Before = Mapping[int, frozenset[int]]
+"""Site → the sites of its route that are asked before it."""
 
 
 @attrs.frozen
@@ -65,6 +69,7 @@ class Plan:
     kind: str = "query"
     alternatives: tuple[str, ...] = ()
     fragment: str = ""
+    order: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -84,6 +89,7 @@ class Plan:
             "exact": self.exact,
             "kind": self.kind,
             "rules": list(self.rules),
+            "order": [line.removeprefix("order: ") for line in self.order],
             "duckdb_sql": self.duckdb_sql,
             "sites": [
                 {
@@ -120,22 +126,30 @@ def pure_plan(text: str, kind: str = "query") -> Plan:
 def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
     """Count what the first level needs, and price it. Sends nothing."""
     around = running.around
+    if plan.routes and not around.connection.in_autocommit():
+        plan = plan.as_written()
     started = time.perf_counter()
     counted = _dry_run(running, plan, params)
-    notes, bounded, problem = counted.notes, counted.bounded, counted.problem
+    notes, bounded, problem, routes = counted.notes, counted.bounded, counted.problem, counted.routes
     seconds = time.perf_counter() - started
     kept = _kept(running, plan, slow=bounded or 1000 * seconds >= around.settings.materialise_ms)
+    before = _asked_before(routes)
+    tried = {site for r in routes if r.piloted for unit in r.chosen() for site in r.spec.units[unit].sites}
+    waved = {stop.number: {stop.site} | {n for n in (stop.partner,) if n is not None} for stop in plan.stops}
+    for route in routes:
+        if route.spec.stop is not None:
+            waved[route.spec.stop] = set(route.spec.units[route.chosen()[0]].sites)
     found: list[SiteEstimate] = []
     by_number: dict[int, SiteEstimate] = {}
     unpriced = False
     seen: set[tuple[str, str, str]] = set()
     settled: set[int] = set()  # tools that have said all they will
-    for site in _inner_first(plan):
+    for site in _inner_first(plan, before):
         asks = notes.get(site.number, [])
         # What several sites ask in the same words is one call: it is counted at the first.
         estimate = price(running, _new(asks, seen)) if asks else Estimate()
-        waits = _waits_for(plan, site) - settled
-        stop = next((stop for stop in plan.stops if site.number in (stop.site, stop.partner)), None)
+        waits = _waits_for(plan, site, before) - settled
+        stop = next((stop for stop in plan.stops if site.number in waved[stop.number]), None)
         if site.spec.session == "tool":
             item = _tool(site, len(asks), waits, bounded)
             if item.exact and looks_only(site.spec):
@@ -146,6 +160,9 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
             item = SiteEstimate(site, None, 0, 0, 0.0, False, f"on demand: {site.demand}")
         elif asks and site.spec.session:
             why = _children(running, asks, estimate.hits)
+            item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, False, why)
+        elif asks and site.number in tried:
+            why = "asked first, unless fewer pass another"
             item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, False, why)
         elif asks and not waits and not bounded:
             item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, True)
@@ -165,11 +182,19 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
         found.append(item)
         by_number[site.number] = item
         unpriced = unpriced or bool(estimate.unpriced)
-    return explained(found, plan, running, unpriced, kept)
+    return explained(found, plan, running, unpriced, kept, tuple(route.planned_order() for route in routes))
 
 
-def explained(found: list[SiteEstimate], plan: CallPlan, running: Running, unpriced: bool, kept: int = 0) -> Plan:
-    """The plan of these estimates, in the order of the text; ``kept`` pure blocks would stay in temp tables."""
+def explained(
+    found: list[SiteEstimate],
+    plan: CallPlan,
+    running: Running,
+    unpriced: bool,
+    kept: int = 0,
+    order: tuple[str, ...] = (),
+) -> Plan:
+    """The plan of these estimates, in the order of the text; ``kept`` pure blocks would stay in temp tables. ``order`` has a line for each
+    route."""
     found = sorted(found, key=lambda item: item.site.number)
     exact = all(s.exact for s in found)
     summary = PlanEstimate(
@@ -180,7 +205,8 @@ def explained(found: list[SiteEstimate], plan: CallPlan, running: Running, unpri
         unpriced=unpriced,
     )
     text = emit(plan, str(running.number), suffix=running.around.suffix, pretty=True)
-    return Plan(tuple(found), summary, exact, plan.rules, text, render(found, summary, plan, exact, kept), plan.kind)
+    told = render(found, summary, plan, exact, kept, order)
+    return Plan(tuple(found), summary, exact, plan.rules, text, told, plan.kind, order=order)
 
 
 def _kept(running: Running, plan: CallPlan, *, slow: bool) -> int:
@@ -247,12 +273,12 @@ def _children(running: Running, asks: list[Ask], hits: int) -> str:
     return f"{children}, {family.expected_cost(asks[0].site.spec, [a.site.arguments(a.key) for a in asks])[3]}"
 
 
-def _inner_first(plan: CallPlan) -> list[Site]:
+def _inner_first(plan: CallPlan, before: Before) -> list[Site]:
     """The sites, each after those that it waits for: a guess rests on what is known of these."""
     done: dict[int, Site] = {}
 
     def visit(site: Site, above: frozenset[int]) -> None:
-        for below in sorted(_waits_for(plan, site) - above - done.keys() - {site.number}):
+        for below in sorted(_waits_for(plan, site, before) - above - done.keys() - {site.number}):
             visit(plan.site(below), above | {site.number})
         done.setdefault(site.number, site)
 
@@ -262,10 +288,23 @@ def _inner_first(plan: CallPlan) -> list[Site]:
     return list(done.values())
 
 
-def _waits_for(plan: CallPlan, site: Site) -> frozenset[int]:
+def _waits_for(plan: CallPlan, site: Site, before: Before) -> frozenset[int]:
     """The sites that decide what is asked here. What a proxy leaves does not decide about the proxy."""
     served = {s.number for s in plan.sites if s.cascade is not None and plan.proxy_of(s) is site}
-    return site.depends | (plan.controls(site.number) - served)
+    return site.depends | ((plan.controls(site.number) | before.get(site.number, frozenset())) - served)
+
+
+def _asked_before(routes: list[Route]) -> Before:
+    """For each site of a route those that are asked before it, in the order that is planned."""
+    found: dict[int, frozenset[int]] = {}
+    for route in routes:
+        above: frozenset[int] = frozenset()
+        for unit in route.chosen():
+            own = frozenset(route.spec.units[unit].sites)
+            for site in own - above:
+                found[site] = found.get(site, frozenset()) | above
+            above |= own
+    return found
 
 
 def _in_band(site: Site, most: Estimate) -> SiteEstimate:
@@ -319,13 +358,14 @@ def price(running: Running, asks: list[Ask]) -> Estimate:
 
 @attrs.frozen
 class _Counted:
-    """What a dry run noted by site, whether it was stopped at ``measure_ms``, and why nothing could be counted, and how many arguments
-    each stop over pairs would ask for first."""
+    """What a dry run noted by site, whether it was stopped at ``measure_ms``, and why nothing could be counted, how many arguments
+    each stop over pairs would ask for first, and the routes after it."""
 
     notes: dict[int, list[Ask]] = attrs.field(factory=dict)
     bounded: bool = False
     problem: str | None = None
     first_waves: dict[int, int] = attrs.field(factory=dict)
+    routes: list[Route] = attrs.field(factory=list)
 
 
 def _dry_run(running: Running, plan: CallPlan, params: Any) -> _Counted:
@@ -337,12 +377,19 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> _Counted:
     call_sites = [CallSite(s.spec, s.volatility, SiteAnswers(name=f"{running.number}:{s.number}")) for s in plan.sites]
     tools = [c for c in call_sites if looks_only(c.spec)]
     stops = stops_of(plan.stops, str(running.number), 1)
-    around.lookups.open([c.answers for c in call_sites], stops)
+    answers = {s.number: c.answers for s, c in zip(plan.sites, call_sites, strict=True)}
+    watched = {spec.number: stop for spec, stop in zip(plan.stops, stops, strict=True)}
+    routes = routes_of(plan.routes, str(running.number), answers, watched)
+    around.lookups.open(list(answers.values()), stops)
+    around.lookups.open_routes(routes)
     text = emit(plan, str(running.number), suffix=around.suffix, dry=True)
     used: dict[str, dict[Key, None]] = {c.name: {} for c in tools}
     try:
         while True:
-            bounded = _run_once(running, text, params, call_sites, query=plan.kind == "query", own=own)
+            for route in routes:
+                route.begin_run()
+            bounded = _run_once(running, text, params, call_sites, routes, query=plan.kind == "query", own=own)
+            _note_routes(routes, answers)
             asks = [Ask(c, key) for c in tools for key in c.answers.notes]
             for ask in asks:
                 used[ask.site.name][ask.key] = None
@@ -352,22 +399,45 @@ def _dry_run(running: Running, plan: CallPlan, params: Any) -> _Counted:
             for site in call_sites:
                 site.answers.notes.clear()
     finally:
-        around.lookups.close([c.answers for c in call_sites], stops)
+        around.lookups.close(list(answers.values()), stops)
+        around.lookups.close_routes(routes)
+    by_name = {site.name: site for site in answers.values()}
+    for route in routes:
+        route.fill()
     first_waves = {}
     for spec, under in zip(plan.stops, stops, strict=True):
-        for asked in filter(None, (spec.site, spec.partner)):
-            for keys in under.missing.values():
-                call_sites[asked - 1].answers.notes.update(dict.fromkeys(keys))
+        for keys in under.missing.values():
+            for name, key in keys:
+                for asked in under.sites if spec.partner is not None else (name,):
+                    by_name[asked].notes[key] = None
         if spec.partner is not None:
-            first_waves[spec.number] = len(under.choose())
+            first_waves[spec.number] = len({key for _, key in under.choose()})
     notes = {
         s.number: [Ask(c, k) for k in used.get(c.name, c.answers.notes)]
         for s, c in zip(plan.sites, call_sites, strict=True)
     }
-    return _Counted({number: asks for number, asks in notes.items() if asks}, bounded, None, first_waves)
+    return _Counted({number: asks for number, asks in notes.items() if asks}, bounded, None, first_waves, routes)
 
 
-def _run_once(running: Running, text: str, params: Any, call_sites: list[CallSite], *, query: bool, own: bool) -> bool:
+def _note_routes(routes: list[Route], answers: dict[int, SiteAnswers]) -> None:
+    """What the routes' rows want next counts as noted."""
+    by_name = {site.name: site for site in answers.values()}
+    for route in routes:
+        route.survey()
+        for asked in route.wanted():
+            by_name[asked.site].notes.update(dict.fromkeys(asked.keys))
+
+
+def _run_once(
+    running: Running,
+    text: str,
+    params: Any,
+    call_sites: list[CallSite],
+    routes: list[Route],
+    *,
+    query: bool,
+    own: bool,
+) -> bool:
     """One run, whose notes are what is missing; whether it was stopped at ``measure_ms``."""
     around = running.around
     connection = around.connection
@@ -388,7 +458,11 @@ def _run_once(running: Running, text: str, params: Any, call_sites: list[CallSit
             watchdog.start()
         connection.fetch(text, params, query=query)
     except duckdb.Error:
-        if not bounded.is_set() and not any(c.answers.notes for c in call_sites):
+        if (
+            not bounded.is_set()
+            and not any(c.answers.notes for c in call_sites)
+            and not any(r.undecided for r in routes)
+        ):
             done.set()
             raise
     finally:
@@ -400,7 +474,14 @@ def _run_once(running: Running, text: str, params: Any, call_sites: list[CallSit
     return bounded.is_set()
 
 
-def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact: bool, kept: int = 0) -> str:
+def render(
+    sites: list[SiteEstimate],
+    total: PlanEstimate,
+    plan: CallPlan,
+    exact: bool,
+    kept: int = 0,
+    order: Sequence[str] = (),
+) -> str:
     lines = []
     for item in sites:
         site = item.site
@@ -421,6 +502,7 @@ def render(sites: list[SiteEstimate], total: PlanEstimate, plan: CallPlan, exact
     money = "unpriced" if total.unpriced else f"${number(total.dollars)}"
     lines.append(f"total: {sign}{_count(total.calls, 'call')}, ~{total.tokens} tok, {money}")
     lines.extend(sorted({s.site.cascade.describe() for s in sites if s.site.cascade is not None}))
+    lines += order
     rules = list(plan.rules)
     if plan.compact is not None:
         rules.append("distinct_first where rows are many and arguments few")

@@ -36,7 +36,8 @@ class Result:
     """A materialised result: fetching or showing it again runs nothing again.
 
     ``types`` are DuckDB's type names. ``message`` says what a statement without rows did. ``final`` marks the relation of a FINAL,
-    ``plan`` is the text of an EXPLAIN.
+    ``plan`` is the text of an EXPLAIN. ``order`` tells, for each condition with several calls, in which order they were asked and how many
+    rows passed.
     ``fetchone`` and ``fetchmany`` move a cursor; ``fetchall`` gives what remains, iteration and ``len`` always everything.
     """
 
@@ -53,6 +54,7 @@ class Result:
         message: str | None = None,
         final: bool = False,
         plan: str | None = None,
+        order: tuple[str, ...] = (),
     ):
         self.columns = columns
         self.types = types
@@ -62,6 +64,7 @@ class Result:
         self.message = message
         self.final = final
         self.plan = plan
+        self.order = order
         self._table = table
         self._rows = rows if rows is not None or table is not None else []
         self._position = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from kleene.keeping import Keeping, used
 from kleene.planner.callplan import CallPlan
 from kleene.planner.dialect import CallSQL
 from kleene.planner.emit import emit
-from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneError, Refused, number
+from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneError, NoModel, Refused, number
 from kleene.planner.specs import BudgetLimits, Volatility
 from kleene.result import Result
 from kleene.udfs.asking import Caller
@@ -33,8 +33,9 @@ from kleene.udfs.fixpoint import Loop, RunReport, Shifting
 from kleene.udfs.fixpoint import run as run_to_fixpoint
 from kleene.udfs.lookups import Key, Lookups, SiteAnswers
 from kleene.udfs.rounds import RoundCounter
+from kleene.udfs.routes import Route, routes_of
 from kleene.udfs.runtime import Task, alarm, wall_error
-from kleene.udfs.statement import Ask, CallSite, StatementContext
+from kleene.udfs.statement import Ask, CallSite, StatementContext, Wanted
 from kleene.udfs.stops import Stop, stops_of
 
 if TYPE_CHECKING:
@@ -119,6 +120,10 @@ class Texts:
         return fetched
 
 
+class Disordered(Exception):
+    """DuckDB failed on a text whose conditions are asked in another order than written; the error may be of that order alone."""
+
+
 class Running:
     """One statement while it runs. ``cancel`` may be called from any thread."""
 
@@ -141,6 +146,7 @@ class Running:
         self._caller = Caller(around.services.runtime, around.services.dispatcher, self.context, self._check_unknown)
         self._executing = False
         self._rounds: list[RoundCounter] = []
+        self._order: tuple[str, ...] = ()
         self._demanded = 0
         self._started = time.time()
 
@@ -185,12 +191,12 @@ class Running:
         keeping = Keeping(around.connection, around.settings, str(self.number), around.suffix, params, self._guarded)
         try:
             try:
-                return self._loop(plan, params, keeping)
+                return self._in_order(plan, params, keeping)
             except Shifting:
                 if not (keeping.plan or keeping.keep(plan)):
                     raise
             assert keeping.plan is not None
-            return self._loop(keeping.plan, used(keeping.plan, params), keeping)
+            return self._in_order(keeping.plan, used(keeping.plan, params), keeping)
         except Shifting as shifting:
             reason = "arguments change from run to run"
             site = plan.site(int(shifting.site.split(":")[1]))
@@ -201,6 +207,19 @@ class Running:
         finally:
             keeping.close()
 
+    def _in_order(self, plan: CallPlan, params: Params, keeping: Keeping) -> Fetched:
+        """The loop, with conditions in an order of our own where that can be taken back: an error would cost the user's transaction."""
+        if not plan.routes:
+            return self._loop(plan, params, keeping)
+        if not self.around.connection.in_autocommit():
+            return self._loop(plan.as_written(), params, keeping)
+        try:
+            return self._loop(plan, params, keeping)
+        except Disordered:
+            if keeping.plan is not None:
+                keeping.plan = keeping.plan.as_written()
+            return self._loop(plan.as_written(), params, keeping)
+
     def _loop(self, plan: CallPlan, params: Params, keeping: Keeping) -> Fetched:
         around = self.around
         write = plan.kind == "write"
@@ -210,6 +229,7 @@ class Running:
             plan = plan.on_demand("a write in a transaction")
         call_sites = self._open_sites(plan)
         stops = self._open_stops(plan)
+        routes = self._open_routes(plan, stops)
         self._rounds = self._open_rounds(plan)
         text = emit(plan, str(self.number), suffix=around.suffix)
 
@@ -234,8 +254,8 @@ class Running:
                 c.name for c in looked_up if plan.site(int(c.name.split(":")[1])).is_independent and c.name not in waved
             ),
             execute=lambda: texts.run(
-                lambda chosen, given: self._execute(
-                    chosen, given, query=plan.kind == "query", transaction=own_transaction
+                lambda chosen, given: self._run_text(
+                    chosen, given, routes, query=plan.kind == "query", transaction=own_transaction
                 ),
                 [c.answers for c in looked_up],
             ),
@@ -244,6 +264,9 @@ class Running:
             cancelled=self._cancelled.is_set,
             error_types=(duckdb.Error,),
             stops=stops,
+            routes=routes,
+            recall=self._recall,
+            afford=self._afford,
             max_runs=around.settings.max_runs,
             suspicious=plan.suspicious,
             is_settled=lambda: keeping.plan is not None,
@@ -256,10 +279,12 @@ class Running:
         try:
             result = run_to_fixpoint(loop)
             assert isinstance(result, Fetched)
+            self._order = tuple(route.found_order() for route in routes)
             return result
         finally:
             self._caller.close()
             around.lookups.close([c.answers for c in call_sites], stops)
+            around.lookups.close_routes(routes)
             around.lookups.close_rounds(self._rounds)
 
     def _compact(self, plan: CallPlan) -> str | None:
@@ -296,6 +321,44 @@ class Running:
         self.around.lookups.open([], stops)
         return stops
 
+    def _open_routes(self, plan: CallPlan, stops: list[Stop]) -> list[Route]:
+        sites = {s.number: self.context.sites[f"{self.number}:{s.number}"].answers for s in plan.sites}
+        watched = {spec.number: stop for spec, stop in zip(plan.stops, stops, strict=True)}
+        routes = routes_of(plan.routes, str(self.number), sites, watched, self._price)
+        self.around.lookups.open_routes(routes)
+        return routes
+
+    def _price(self, site: str, keys: list[Key]) -> float | None:
+        """Dollars of a call of the site, judged by some of its arguments; 0 where it has no price, None where it asks no model."""
+        if self.context.sites[site].spec.session == "tool":
+            return None
+        services = self.around.services
+        asks = [Ask(self.context.sites[site], key) for key in keys]
+        with suppress(NoModel):
+            estimate = self.wait(services.runtime.submit(services.dispatcher.estimate, self.context, asks))
+            return 0.0 if estimate.unpriced or not estimate.calls else float(estimate.dollars / estimate.calls)
+        return 0.0
+
+    def _recall(self, wanted: list[Wanted]) -> int:
+        if not self.around.settings.memo:
+            return 0
+        services = self.around.services
+        found = self.wait(services.runtime.submit(services.dispatcher.recall, self.context, wanted))
+        return int(found)
+
+    def _afford(self, wanted: list[Wanted]) -> None:
+        services = self.around.services
+        self.wait(services.runtime.submit(services.dispatcher.afford, self.context, wanted))
+
+    def _run_text(self, text: str, params: Params, routes: list[Route], *, query: bool, transaction: bool) -> Fetched:
+        """One run of a text. Raises ``Disordered`` for an error of DuckDB in one with routes: as written there may be none."""
+        try:
+            return self._execute(text, params, query=query, transaction=transaction, routes=routes)
+        except duckdb.Error as error:
+            if not routes or "Python exception" in str(error):  # of a function of ours: a fault, whatever the order
+                raise
+            raise Disordered from error
+
     def _open_rounds(self, plan: CallPlan) -> list[RoundCounter]:
         def report(cte: str, number: int, delta: int, total: int) -> None:
             self.around.services.events.emit(
@@ -327,7 +390,9 @@ class Running:
     def _round_failed(self, error: KleeneError) -> None:
         self.failure = error
 
-    def _execute(self, text: str, params: Params, *, query: bool, transaction: bool) -> Fetched:
+    def _execute(
+        self, text: str, params: Params, *, query: bool, transaction: bool, routes: Sequence[Route] = ()
+    ) -> Fetched:
         """One run. In autocommit a write runs in a transaction that is committed only when nothing was missing."""
         connection = self.around.connection
         for counter in self._rounds:
@@ -337,7 +402,7 @@ class Running:
         connection.begin()
         try:
             fetched = self._guarded(lambda: connection.fetch(text, params))
-            if any(s.answers.notes for s in self.context.sites.values()):
+            if any(s.answers.notes for s in self.context.sites.values()) or any(r.undecided for r in routes):
                 connection.rollback()
             else:
                 connection.commit()
@@ -456,6 +521,7 @@ class Running:
                 rows=fetched.rows,
                 usage=attrs.evolve(self.context.meter.usage, seconds=time.time() - self._started),
                 warnings=self.warnings(),
+                order=self._order,
                 statement_id=self.statement_id,
             )
         except BaseException as failure:

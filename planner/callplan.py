@@ -82,6 +82,38 @@ class StopSpec:
     fan: bool = False
 
 
+Formula = int | tuple[str, tuple["Formula", ...]]
+"""A condition over the units of a route: a unit's index, or ``and`` / ``or`` over formulas."""
+
+
+def leaves(formula: Formula) -> list[int]:
+    """The operands of a formula, in its order, each once."""
+    if isinstance(formula, int):
+        return [formula]
+    return list(dict.fromkeys(leaf for part in formula[1] for leaf in leaves(part)))
+
+
+@attrs.frozen
+class Unit:
+    """One operand of a route: the sites inside, in the order of the text; none in a pure one. ``text`` is what the user wrote."""
+
+    sites: tuple[int, ...]
+    text: str
+
+
+@attrs.frozen
+class RouteSpec:
+    """A condition whose operands are asked in an order found while the statement runs (rule ``order``). ``stop`` is the number of the stop that
+    watches it, if one does. ``steady``: which answer comes first never decides what is asked, as the rows depend on no call and there are two
+    operands of one call each: of three, a late one that is known by chance could spare the second."""
+
+    number: int
+    units: tuple[Unit, ...]
+    formula: Formula
+    stop: int | None = None
+    steady: bool = False
+
+
 @attrs.frozen
 class RoundSpec:
     """A recursive CTE whose rounds are counted. ``rounds`` is MAXRECURSION's number, None where it is not given."""
@@ -116,6 +148,7 @@ class CallPlan:
     suspicious: bool = False
     rules: tuple[str, ...] = ()
     stops: tuple[StopSpec, ...] = ()
+    routes: tuple[RouteSpec, ...] = ()
     alternatives: tuple[CallPlan, ...] = ()
     rounds: tuple[RoundSpec, ...] = ()
     compact: CallPlan | None = None
@@ -143,7 +176,18 @@ class CallPlan:
     def on_demand(self, reason: str) -> CallPlan:
         """The plan with all of its calls made inside DuckDB's one run."""
         sites = tuple(attrs.evolve(s, demand=s.demand or reason) for s in self.sites)
-        return attrs.evolve(self, sites=sites, stops=(), suspicious=False, compact=None)
+        return attrs.evolve(self, sites=sites, stops=(), routes=(), suspicious=False, compact=None)
+
+    def as_written(self) -> CallPlan:
+        """The plan with the operands of its conditions in the order of the text."""
+        compact = None if self.compact is None else self.compact.as_written()
+        return attrs.evolve(self.unrouted({r.number for r in self.routes}), compact=compact)
+
+    def unrouted(self, numbers: set[int]) -> CallPlan:
+        """The plan without the routes of these numbers: their operands are asked as they stand."""
+        routes = tuple(route for route in self.routes if route.number not in numbers)
+        rules = self.rules if routes else tuple(rule for rule in self.rules if rule != "order")
+        return attrs.evolve(self, routes=routes, rules=rules)
 
     def changed(self, tree: exp.Expr, rule: str) -> CallPlan:
         return attrs.evolve(self, tree=tree, rules=(*self.rules, rule))

@@ -22,7 +22,8 @@ E = TypeVar("E", bound=exp.Expr)
 class Call(exp.Expression):
     """``this`` is the site's number, ``expressions`` its arguments (already cast to their declared types, then to VARCHAR).
 
-    Under a stop, ``stop`` is the stop's number, ``group`` and ``order`` are text expressions (see ``Seen``).
+    Under a stop, ``stop`` is the stop's number, ``group`` and ``order`` are text expressions (see ``Seen``). ``peek``: what is missing is
+    not noted.
     """
 
     arg_types: ClassVar[dict[str, bool]] = {
@@ -31,6 +32,7 @@ class Call(exp.Expression):
         "stop": False,
         "group": False,
         "order": False,
+        "peek": False,
     }
 
     @property
@@ -46,6 +48,25 @@ class Ready(exp.Expression):
     @property
     def site(self) -> int:
         return int(self.args["this"])
+
+
+class Lack(Ready):
+    """NULL where the call has an answer (or a NULL argument), else the number of its argument (``udfs.lookups``). Notes nothing."""
+
+
+class Route(exp.Expression):
+    """A condition whose operands ``expressions`` are asked in an order found while the statement runs (rule ``order``): TRUE where the
+    formula of route number ``this`` is, NULL where it is open, else FALSE. What a row needs next is noted. ``decided``: TRUE where it is
+    not open. Under a stop ``stop``, ``group`` and ``order`` are as in ``Call``."""
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expressions": True,
+        "stop": False,
+        "group": False,
+        "order": False,
+        "decided": False,
+    }
 
 
 class Seen(exp.Expression):

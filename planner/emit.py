@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, KeptRows, Ready, Round, Seen, carrier_type, copied, nodes
+from kleene.planner.calls import Call, KeptRows, Lack, Ready, Round, Route, Seen, carrier_type, copied, nodes
 from kleene.planner.dialect import CallSQL
+from kleene.planner.routing import as_written, routed
 from kleene.planner.specs import Volatility
 
 OURS = (Call, Ready, Round, Seen, KeptRows)
@@ -18,6 +19,13 @@ def emit(plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = Fal
     ``dry``: for counting; a call on demand becomes NULL, so that nothing is sent.
     """
     root = exp.Tuple(expressions=[copied(plan.tree)])
+    routes = {route.number for route in plan.routes}
+    for route in [n for n in nodes(root) if isinstance(n, Route)]:
+        if int(route.args["this"]) in routes:
+            route.replace(routed(route, statement, suffix))
+        else:
+            waved = next((s.site for s in plan.stops if s.number == route.args.get("stop")), None)
+            route.replace(as_written(route, waved))
     for node in [
         n for n in nodes(root) if isinstance(n, OURS)
     ]:  # one walk: each is replaced where it stands, with what it holds
@@ -60,9 +68,9 @@ def _kept_table(number: int, statement: str, suffix: str) -> exp.Table:
 
 
 def _function(node: Call | Ready, site: Site, statement: str, suffix: str, *, dry: bool) -> exp.Expr:
-    name = f"kleene_ready{suffix}"
+    name = f"kleene_{'lack' if isinstance(node, Lack) else 'ready'}{suffix}"
     if isinstance(node, Call):
-        verb = "get"
+        verb = "peek" if node.args.get("peek") else "get"
         if site.demand is not None:
             if dry:
                 return exp.Cast(this=exp.Null(), to=exp.DataType.build(carrier_type(node), dialect=CallSQL))

@@ -23,9 +23,12 @@ from sqlglot import exp
 
 from kleene.planner.calls import (
     Call,
+    Lack,
     Ready,
+    Route,
     all_of,
     any_of,
+    calls_in,
     case_when,
     conjuncts,
     copied,
@@ -33,6 +36,7 @@ from kleene.planner.calls import (
     has_call,
     is_not,
     paren,
+    released,
     unparen,
 )
 from kleene.planner.dialect import function_name
@@ -161,8 +165,8 @@ def value_of(node: exp.Expr) -> exp.Expr:
         return copied(node)
     if isinstance(node, Call):
         return _call(node)
-    if isinstance(node, exp.Query):
-        return copied(node)  # a block of its own
+    if isinstance(node, exp.Query | Route):
+        return copied(node)  # a block of its own; a route guards its operands itself
     if isinstance(node, exp.And | exp.Or):
         return _connector(node)
     if isinstance(node, exp.Case):
@@ -280,29 +284,33 @@ def readiness(node: exp.Expr) -> exp.Expr | None:
     """R(node) as SQL, None where it is always TRUE. TRUE means ready; FALSE and NULL mean not yet. Raises ``NotReadable``."""
     if not has_call(node):
         return None
+    node = unparen(node)
     if isinstance(node, Call):
         below = _all([readiness(a) for a in node.expressions])
         here = Ready(this=node.args["this"], expressions=[value_of(a) for a in node.expressions])
         return here if below is None else case_when(below, here)
+    if isinstance(node, Route):
+        decided = copied(node)
+        decided.set("decided", True)
+        return decided
     if isinstance(
         node, exp.Query | exp.AggFunc | exp.Filter | exp.Window | exp.Lambda | exp.Comprehension | exp.Exists
     ):
         raise NotReadable
     if isinstance(node, exp.In) and node.args.get("query") is not None:
         raise NotReadable
-    inner = unparen(node)
-    if isinstance(inner, exp.And):
-        return _short_circuit(_cheap_first(conjuncts(inner)), _is_false)
-    if isinstance(inner, exp.Or):
-        return _short_circuit(_cheap_first(disjuncts(inner)), _is_true)
-    if isinstance(inner, exp.Coalesce):
-        parts = [inner.this, *inner.expressions]
+    if isinstance(node, exp.And):
+        return _short_circuit(_cheap_first(conjuncts(node)), _is_false)
+    if isinstance(node, exp.Or):
+        return _short_circuit(_cheap_first(disjuncts(node)), _is_true)
+    if isinstance(node, exp.Coalesce):
+        parts = [node.this, *node.expressions]
         return _short_circuit(parts, _is_not_null)
-    if isinstance(inner, exp.Case):
-        return _ready_case(inner)
-    if function_name(inner) == "if" and len(inner.expressions) == 3:
-        return _branch(*inner.expressions)
-    return _all([readiness(c) for c in inner.iter_expressions()])
+    if isinstance(node, exp.Case):
+        return _ready_case(node)
+    if function_name(node) == "if" and len(node.expressions) == 3:
+        return _branch(*node.expressions)
+    return _all([readiness(c) for c in node.iter_expressions()])
 
 
 def decision(node: exp.Expr) -> exp.Expr | None:
@@ -316,6 +324,51 @@ def decision(node: exp.Expr) -> exp.Expr | None:
     if isinstance(inner, exp.Or):
         return _short_circuit(_cheap_first(disjuncts(inner)), _is_true, decision)
     return readiness(inner)
+
+
+def lack(node: exp.Expr) -> exp.Expr | None:
+    """L(node) as SQL, None where it is always NULL: NULL where R(node) is TRUE, else the number of an argument that it waits for. Its own
+    calls only peek. Raises ``NotReadable``.
+
+        L(f(a))   = COALESCE(L(a), lack(f, a))
+        L(CASE ..), L(a AND b), L(COALESCE(a, b)) by short circuit, as R
+    """
+    ready = readiness(node)
+    return None if ready is None else peeking(_lacking(ready))
+
+
+def _lacking(ready: exp.Expr) -> exp.Expr:
+    """A readiness, TRUE turned into NULL and "not yet" into what is lacking. The readiness is taken apart."""
+    if isinstance(ready, Ready):
+        return Lack(this=ready.args["this"], expressions=ready.expressions)
+    if isinstance(ready, exp.Boolean):
+        return exp.Null()
+    if isinstance(ready, exp.And):
+        return _first_of([_lacking(unparen(part)) for part in conjuncts(ready)])
+    assert isinstance(ready, exp.Case)
+    branch, default = ready.args["ifs"][0], ready.args.get("default")
+    if default is None:  # CASE WHEN R(a) THEN R(b) END
+        return _first_of([_lacking(branch.this), _lacking(branch.args["true"])])
+    return exp.Case(ifs=[exp.If(this=branch.this, true=_lacking(branch.args["true"]))], default=_lacking(default))
+
+
+def _first_of(parts: list[exp.Expr]) -> exp.Expr:
+    needed = [p for p in parts if not isinstance(p, exp.Null)]
+    if len(needed) < 2:
+        return needed[0] if needed else exp.Null()
+    return exp.Coalesce(this=needed[0], expressions=needed[1:])
+
+
+def peeking(node: exp.Expr) -> exp.Expr:
+    """The same with calls that note nothing. The node is taken apart."""
+    root = exp.Tuple(expressions=[node])
+    for found in list(calls_in(root)):
+        if isinstance(found, Call):
+            found.set("peek", True)
+        elif not isinstance(found, Lack):
+            known = Lack(this=found.args["this"], expressions=found.expressions)
+            found.replace(exp.Paren(this=exp.Is(this=known, expression=exp.Null())))
+    return released(root)
 
 
 def _cheap_first(parts: list[exp.Expr]) -> list[exp.Expr]:

@@ -6,11 +6,11 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import Relations
-from kleene.planner.calls import Call, KeptRows, Ready, Round, Seen, carrier_type, copied, nodes
+from kleene.planner.calls import Call, KeptRows, Ready, Round, Route, Seen, carrier_type, copied, nodes
 from kleene.planner.dialect import CallSQL
 
 HIDDEN = frozenset({"rowid", "rownum", "filename", "file_row_number"})
-OURS = (Call, Ready, Seen, Round, KeptRows, exp.Placeholder, exp.Parameter)
+OURS = (Call, Ready, Route, Seen, Round, KeptRows, exp.Placeholder, exp.Parameter)
 
 
 class Opaque(Exception):

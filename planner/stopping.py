@@ -5,10 +5,11 @@ from __future__ import annotations
 import attrs
 from sqlglot import exp
 
-from kleene.planner.callplan import CallPlan, StopSpec
+from kleene.planner.callplan import CallPlan, StopSpec, leaves
 from kleene.planner.calls import (
     Call,
     Ready,
+    Route,
     Seen,
     all_of,
     any_of,
@@ -17,10 +18,12 @@ from kleene.planner.calls import (
     copied,
     has_call,
     is_not,
+    nodes,
     unparen,
 )
 from kleene.planner.dialect import CallSQL, is_aggregate
 from kleene.planner.guarded import NotReadable, readiness
+from kleene.planner.routing import as_written, under
 from kleene.planner.volatile import copyable
 
 
@@ -102,9 +105,7 @@ def mark(
     ``undecided_passes``: a row that is not decided yet passes uncounted, so that a NOT EXISTS around it is not true too early.
     """
     top, lowest = blocks[0], blocks[-1]
-    first = next(
-        (c for c in _asked_first(lowest) if plan.site(c.site).demand is None and c.args.get("stop") is None), None
-    )
+    first = next((c for c in _asked_first(lowest) if plan.site(c.site).demand is None and stop_around(c) is None), None)
     if first is None or top.args.get("where") is None:
         return None
     parts = conjuncts(top.args["where"].this)
@@ -126,14 +127,30 @@ def mark(
             passes = exp.Paren(this=any_of([passes, is_not(ready, True)]))
     top.set("where", exp.Where(this=all_of([*pure, passes])))
     where = lowest.args["where"]
+    routes = [n for n in nodes(where) if isinstance(n, Route) and not _in_query(n, where)]
+    waved: list[Call | Ready | Route] = [r for r in routes if any(c.site == first.site for c in calls_in(r))]
     other = _partner(plan, first) if spec.rows is not None and not spec.ordered and not spec.distinct else None
-    for call in list(calls_in(where)):
-        if call.site in (first.site, other.site if other is not None else None) and not _in_query(call, where):
-            call.set("stop", spec.number)
-            call.set("group", copied(group) if other is None else _side(call, first, other))
-            call.set("order", copied(order))
+    if other is not None and waved:
+        # Which argument decides most pairs is known to the stop alone: a row that asks by itself would ask for all of its partners.
+        plan = plan.unrouted({_number(r) for r in waved if isinstance(r, Route)})
+        for route in routes:
+            if any(route is one for one in waved):
+                route.replace(as_written(route, None))
+        waved = []
+    if not waved:
+        both = {first.site} if other is None else {first.site, other.site}
+        waved = [c for c in list(calls_in(where)) if c.site in both and not _in_query(c, where)]
+    for node in waved:
+        under(node, spec.number, group if other is None else _side(node, first, other), order)
+    numbers = {_number(node) for node in waved if isinstance(node, Route)}
+    watched = tuple(attrs.evolve(r, stop=spec.number) if r.number in numbers else r for r in plan.routes)
     partner = None if other is None else other.site
-    return attrs.evolve(plan, stops=(*plan.stops, attrs.evolve(spec, site=first.site, partner=partner)))
+    stop = attrs.evolve(spec, site=first.site, partner=partner)
+    return attrs.evolve(plan, stops=(*plan.stops, stop), routes=watched)
+
+
+def _number(route: Route) -> int:
+    return int(route.args["this"])
 
 
 def counted_with(pure: list[exp.Expr], calls: list[exp.Expr]) -> list[exp.Expr] | None:
@@ -163,20 +180,33 @@ def _partner(plan: CallPlan, call: Call) -> Call | None:
     return other if alike and not any(has_call(a) for a in other.expressions) else None
 
 
-def _side(call: Call | Ready, first: Call, other: Call) -> exp.Expr:
+def _side(call: Call | Ready | Route, first: Call, other: Call) -> exp.Expr:
     """The other side's argument, behind a mark for the side that this is."""
-    mark, partner = ("1:", other) if call.site == first.site else ("2:", first)
+    mark, partner = ("1:", other) if not isinstance(call, Route) and call.site == first.site else ("2:", first)
     return exp.DPipe(this=exp.Literal.string(mark), expression=exp.Paren(this=copied(partner.expressions[0])))
 
 
 def _asked_first(select: exp.Select) -> list[Call]:
-    """The calls of a block's WHERE that need no other call's answer for their arguments, in the order of evaluation."""
+    """The calls of a block's WHERE that need no other call's answer for their arguments, in the order of evaluation: of a route that of its
+    formula."""
     where = select.args["where"]
+    found: dict[int, Call | Ready] = {}
+    for call in calls_in(where):
+        route = call.find_ancestor(Route)
+        operands = [call] if route is None else [route.expressions[unit] for unit in leaves(route.meta["formula"])]
+        found.update((id(c), c) for operand in operands for c in calls_in(operand))
     return [
         c
-        for c in calls_in(where)
+        for c in found.values()
         if isinstance(c, Call) and not any(has_call(a) for a in c.expressions) and not _in_query(c, where)
     ]
+
+
+def stop_around(call: Call | Ready) -> int | None:
+    """The number of the stop that asks a call in waves, by itself or with its route; None where there is none."""
+    route = call.find_ancestor(Route)
+    stop = (call if route is None else route).args.get("stop")
+    return None if stop is None else int(stop)
 
 
 def _in_query(node: exp.Expr, root: exp.Expr) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from kleene.planner.calls import Call, has_call, unparen
+from kleene.planner.calls import Call, Route, has_call, unparen
 from kleene.planner.dialect import function_name
 
 STRICT_NODES: tuple[type[exp.Expr], ...] = (
@@ -91,7 +91,7 @@ def strict(node: exp.Expr) -> bool:
     """Missing answers inside make the expression NULL."""
     if isinstance(node, Call):
         return all(strict(a) for a in node.expressions if has_call(a))
-    if not has_call(node):
+    if isinstance(node, Route) or not has_call(node):
         return True
     if isinstance(node, exp.Cast | exp.TryCast):
         return (not node.to.is_type("json") or isinstance(node.this, Call)) and strict(node.this)

@@ -1,6 +1,6 @@
 """Prints how long planning takes: parsing, resolving, the rules and emission, without running anything.
 
-    python scripts/bench_planning.py [--rounds N]
+    python scripts/bench_planning.py [--rounds N] [--curve]
 
 One line a statement: median CPU milliseconds (all threads, so that a busy machine changes little), the rules that fired, the length of the DuckDB text. The
 median of a block should stay under 5.
@@ -9,6 +9,7 @@ median of a block should stay under 5.
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import sys
 import time
@@ -43,15 +44,26 @@ STATEMENTS = {
 }
 
 
+def joined(relations: int) -> str:
+    """A join of so many relations by equalities, with three call predicates over pairs of them."""
+    names = [f"t{i}" for i in range(1, relations + 1)]
+    equal = " AND ".join(f"{a}.id = {b}.id" for a, b in itertools.pairwise(names))
+    pairs = [(names[0], names[-1]), (names[relations // 2], names[-1]), (names[0], names[relations // 2])]
+    calls = " AND ".join(f"llm_bool('{i} ' || {a}.body || {b}.body)" for i, (a, b) in enumerate(pairs))
+    return f"SELECT count(*) FROM {', '.join(f't {n}' for n in names)} WHERE {equal} AND {calls}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--curve", action="store_true", help="joins of 2 to 12 relations with three call predicates")
     given = parser.parse_args()
+    statements = {f"{n} relations": joined(n) for n in range(2, 13)} if given.curve else STATEMENTS
     con = duckdb.connect()
     con.execute(TABLES)
     connection, catalog, settings = Connection(con), Catalog(), Settings()
     medians = []
-    for name, sql in STATEMENTS.items():
+    for name, sql in statements.items():
         times = []
         for _ in range(given.rounds):
             started = time.process_time()

@@ -91,6 +91,20 @@ class Dispatcher:
                 self._price(context, works)
                 await self._ask_models(context, works)
 
+    async def recall(self, context: StatementContext, wanted: Sequence[Wanted]) -> int:
+        """Hand out what is known or remembered of what is wanted, asking for nothing; how many that were."""
+        found = 0
+        for group in self._groups(context, wanted):
+            found += len(group.prompts) - len(await self._recall.serve(context, group))
+        return found
+
+    async def afford(self, context: StatementContext, wanted: Sequence[Wanted]) -> None:
+        """Raise ``Refused`` where the budget cannot pay for all that is wanted. Asks for nothing."""
+        works: list[Work] = []
+        for group in self._groups(context, wanted):
+            works += group.works(await self._recall.missing(context, group))
+        self._price(context, works)
+
     async def estimate(self, context: StatementContext, asks: Sequence[Ask]) -> Estimate:
         """What ``answer`` would send now, sending nothing."""
         groups = self._groups(context, by_site(asks))

@@ -18,6 +18,7 @@ import attrs
 
 from kleene.planner.errors import Cancelled, Unstable
 from kleene.udfs.lookups import Key
+from kleene.udfs.routes import Asked, Route
 from kleene.udfs.statement import CallSite, Wanted
 from kleene.udfs.stops import Stop, begin_run
 
@@ -66,7 +67,10 @@ class Loop:
     the sites whose arguments hold no other call. ``waits``: site → the sites that must lack no answer before it is asked, because without
     them its arguments may not be its own. ``suspicious``: compare two runs before the first call is paid for; not where it ``is_settled``
     that what arguments are computed from no longer changes. ``early``: run again before all calls of a round are in. ``stops`` are asked for
-    their next wave when a run lacks nothing else; with stops no run is early, for a wave's outcome decides the next.
+    their next wave when a run lacks nothing else; with stops no run is early, for a wave's outcome decides the next, nor
+    with routes in which the answer that comes first could decide what else is asked. ``routes`` say which operands of their conditions are
+    asked now; ``recall`` fetches what is remembered of given arguments, without a call, and gives how many that were; ``afford`` raises where
+    the budget cannot pay for them.
     """
 
     sites: Sequence[CallSite]
@@ -77,6 +81,9 @@ class Loop:
     cancelled: Callable[[], bool]
     error_types: tuple[type[BaseException], ...]
     stops: Sequence[Stop] = ()
+    routes: Sequence[Route] = ()
+    recall: Callable[[list[Wanted]], int] = lambda wanted: 0
+    afford: Callable[[list[Wanted]], None] = lambda wanted: None
     max_runs: int = 100
     suspicious: bool = False
     is_settled: Callable[[], bool] = lambda: False
@@ -100,7 +107,7 @@ class _Runs:
         self._loop = loop
         # With one site an early run can bring nothing new, and its keys are compared only where it asks for more in a later run.
         self._several = len(loop.sites) > 1
-        self._early = loop.early and self._several and not loop.stops
+        self._early = loop.early and self._several and not loop.stops and all(r.spec.steady for r in loop.routes)
         self._seen: dict[str, set[Key]] = {}
         self._out: dict[str, set[Key]] = {}
         self._number = 0
@@ -113,18 +120,23 @@ class _Runs:
             self._number += 1
             started = loop.clock()
             result, error, notes = self._once(watch=self._several and self._number > 1)
-            notes = notes or self._waves()
-            if not notes:
+            lacking = [r for r in loop.routes if r.pressing]
+            if not notes and not lacking:
+                notes = self._waves()
+            if not notes and not lacking:
                 loop.asking.wait(early=False, not_before=0.0)  # what was asked is paid for: it is kept
                 if error is not None:
                     raise error
                 return result
             del result
             if loop.suspicious and self._number == 1 and not loop.is_settled():
-                notes = self._compare_dry_runs(notes)
-            new = self._not_out(self._not_waiting(notes))
+                notes = self._compare_dry_runs(notes, lacking)
+                lacking = [r for r in loop.routes if r.pressing]
+            if self._recalled(lacking):
+                continue
+            new = self._not_out(self._due(notes, lacking))
             if error is None:  # a run that failed looked up only part of its arguments
-                self._check_shift(notes, new)
+                self._check_shift(notes, new, lacking)
             cost = loop.clock() - started
             if new:
                 self._send(new)
@@ -136,9 +148,33 @@ class _Runs:
         raise self._unstable(notes)
 
     def _waves(self) -> list[Wanted]:
+        for route in self._loop.routes:
+            route.survey()
+            route.fill()
+        return self._merged([Asked(site, [key]) for stop in self._loop.stops for site, key in stop.choose()])
+
+    def _recalled(self, routes: list[Route]) -> bool:
+        """Look up what the memo has of operands that are about to be tried, and say whether it had any."""
+        wanted = self._merged([asked for route in routes for asked in route.survey()])
+        if wanted and self._loop.recall(wanted) > 0:
+            return True
+        # A pilot is a part of what is needed: what cannot be paid as a whole is not begun.
+        for route in routes:
+            least = route.least()
+            if least:
+                self._loop.afford(self._merged(least))
+        return False
+
+    def _merged(self, asked: list[Asked], notes: Sequence[Wanted] = ()) -> list[Wanted]:
+        """What several places ask, by site, each argument once."""
         sites = {s.name: s for s in self._loop.sites}
-        waves = [(stop.sites, stop.choose()) for stop in self._loop.stops if stop.site in sites]
-        return [Wanted(sites[name], keys) for names, keys in waves for name in names if keys]
+        keys: dict[str, dict[Key, None]] = {}
+        for want in notes:
+            keys.setdefault(want.site.name, {}).update(dict.fromkeys(want.keys))
+        for one in asked:
+            if one.site in sites:
+                keys.setdefault(one.site, {}).update(dict.fromkeys(one.keys))
+        return [Wanted(sites[name], list(found)) for name, found in keys.items()]
 
     def _once(self, *, watch: bool) -> tuple[object, BaseException | None, list[Wanted]]:
         loop = self._loop
@@ -147,6 +183,8 @@ class _Runs:
         for site in loop.sites:
             site.answers.begin_run(watch=watch and site.name in loop.independent)
         begin_run(loop.stops)
+        for route in loop.routes:
+            route.begin_run()
         answered = sum(len(s.answers.answers) for s in loop.sites)
         started = time.perf_counter()
         result: object = None
@@ -157,27 +195,36 @@ class _Runs:
             error = failure
         notes = [Wanted(s, list(s.answers.take_notes())) for s in loop.sites if s.answers.notes]
         seconds = time.perf_counter() - started
-        loop.report(RunReport(self._number, sum(len(w.keys) for w in notes), answered, seconds))
+        lacked = sum(len(w.keys) for w in notes) + sum(r.count() for r in loop.routes if r.pressing)
+        loop.report(RunReport(self._number, lacked, answered, seconds))
         if loop.cancelled():
             raise Cancelled("cancelled")
         return result, error, notes
 
-    def _compare_dry_runs(self, notes: list[Wanted]) -> list[Wanted]:
+    def _compare_dry_runs(self, notes: list[Wanted], routes: list[Route]) -> list[Wanted]:
         """What is missing, after a second look at it before anything is paid for."""
-        before = {w.site.name: set(w.keys) for w in notes}
+        before = {w.site.name: set(w.keys) for w in self._merged([a for r in routes for a in r.wanted()], notes)}
         _, _, again = self._once(watch=False)
         if self._loop.is_settled():
-            return again or self._waves()
-        for want in again:
+            return again if again or any(r.pressing for r in self._loop.routes) else self._waves()
+        for want in self._merged([a for r in routes for a in r.wanted()], again):
             if want.site.name in self._loop.independent and before.get(want.site.name, set()) != set(want.keys):
                 raise Shifting(want.site.name)
         return notes
 
-    def _not_waiting(self, notes: list[Wanted]) -> list[Wanted]:
+    def _due(self, notes: list[Wanted], routes: list[Route]) -> list[Wanted]:
         """What may be asked now: all of it where sites wait for each other and nothing else is out."""
-        lacking = {w.site.name for w in notes}
-        free = [w for w in notes if not self._loop.waits.get(w.site.name, frozenset()) & lacking - {w.site.name}]
-        return free if free or any(self._out.values()) else notes
+        lacks = {r.name: r.lacks() for r in routes}
+        lacking = {w.site.name for w in notes}.union(*lacks.values())
+
+        def free(site: str) -> bool:
+            return not self._loop.waits.get(site, frozenset()) & lacking - {site}
+
+        ready = [w for w in notes if free(w.site.name)]
+        asked = [a for r in routes if all(map(free, lacks[r.name])) for a in r.choose(self._out, early=self._early)]
+        if not ready and not asked and not any(self._out.values()):
+            ready, asked = notes, [a for r in routes for a in r.choose(self._out, early=self._early)]
+        return self._merged(asked, ready) if asked else ready
 
     def _not_out(self, notes: list[Wanted]) -> list[Wanted]:
         """What the run lacked, less what is being asked already."""
@@ -197,7 +244,7 @@ class _Runs:
                 self._out.setdefault(want.site.name, set()).update(want.keys)
         self._loop.asking.ask(new)
 
-    def _check_shift(self, notes: list[Wanted], new: list[Wanted]) -> None:
+    def _check_shift(self, notes: list[Wanted], new: list[Wanted], routes: list[Route]) -> None:
         """New keys and vanished keys between two runs mean that arguments change; either alone does not (a filter was answered, say)."""
         loop = self._loop
         if not self._several:
@@ -205,7 +252,9 @@ class _Runs:
                 self._look_again(new[0].site)
             return
         asked = {w.site.name for w in new} if self._number > 1 else set()
-        noted = {w.site.name: w.keys for w in notes}
+        # A route looks at every row in every run, whatever it asks: its sites are compared as the others are.
+        noted: dict[str, Sequence[Key]] = {site: () for route in routes for site in route.lacks()}
+        noted.update((w.site.name, w.keys) for w in notes)
         for site in loop.sites:
             if site.name not in loop.independent or loop.waits.get(site.name, frozenset()) & noted.keys():
                 continue

@@ -7,11 +7,14 @@ text: a string where a call has one argument, else a tuple. A NULL argument give
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import attrs
+import numpy as np
 import pyarrow as pa
 
 from kleene.planner.errors import KleeneError
@@ -44,6 +47,18 @@ class SiteAnswers:
     rows: int = 0
     watch: bool = False
     seen: set[Key] = attrs.field(factory=set)
+    tokens: dict[Key, int] = attrs.field(factory=dict)
+    _serial: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
+
+    TOKENS: ClassVar[int] = 4096  # a token is a serial number times this, plus the site's number
+
+    def token(self, key: Key) -> int:
+        """A positive number that stands for the key in this statement."""
+        found = self.tokens.get(key)
+        if found is None:
+            number = int(self.name.rpartition(":")[2])
+            found = self.tokens.setdefault(key, next(self._serial) * self.TOKENS + number)
+        return found
 
     def begin_run(self, *, watch: bool) -> None:
         """Forget what the last run noted. ``watch``: keep all keys that this run looks up in ``seen``."""
@@ -59,17 +74,42 @@ class SiteAnswers:
 
 @attrs.define(eq=False)
 class StopNotes:
-    """What one run saw under a stop (``udfs.stops``): per group the missing keys with their places in the order (``''``: none), in the
-    order in which DuckDB came to them, and per group the places of the rows that passed. ``site`` names the call site asked in waves."""
+    """What one run saw under a stop (``udfs.stops``): per group the missing keys, each with its site, and their places in the order (``''``:
+    none), in the order in which DuckDB came to them, and per group the places of the rows that passed. ``site`` names the call site asked
+    in waves (the first of them, under a route)."""
 
     name: str
     site: str
-    missing: dict[str, dict[Key, str]] = attrs.field(factory=dict)
+    missing: dict[str, dict[tuple[str, Key], str]] = attrs.field(factory=dict)
     passed: dict[str, list[str]] = attrs.field(factory=dict)
 
     def begin_run(self) -> None:
         self.missing = {}
         self.passed = {}
+
+
+@attrs.define(eq=False)
+class RouteNotes:
+    """What one run saw of a route (``udfs.routes``): ``counts`` has how many rows were of each pattern, and of the open rows ``patterns``
+    and ``lacking`` (tokens by operand) a part for each vector, ``groups`` and ``places`` one for each row where a stop watches."""
+
+    name: str
+    units: int
+    patterns: list[Any] = attrs.field(factory=list)
+    lacking: list[list[Any]] = attrs.field(factory=list)
+    groups: list[str] = attrs.field(factory=list)
+    places: list[str] = attrs.field(factory=list)
+    counts: Counter[int] = attrs.field(factory=Counter)
+    stopped: bool = False
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def begin_run(self) -> None:
+        self.patterns, self.lacking = [], []
+        self.groups, self.places = [], []
+        self.counts = Counter()
+
+    def verdicts(self, patterns: Any) -> Any:
+        raise NotImplementedError
 
 
 class Lookups:
@@ -79,6 +119,7 @@ class Lookups:
         self._sites: dict[str, SiteAnswers] = {}
         self._stops: dict[str, StopNotes] = {}
         self._rounds: dict[str, RoundCounter] = {}
+        self._routes: dict[str, RouteNotes] = {}
         self._demand_lock = threading.Lock()
 
     def open_rounds(self, counters: Sequence[RoundCounter]) -> None:
@@ -95,6 +136,14 @@ class Lookups:
         return pa.array(
             [c is not None and c.step(d or 0) for c, d in zip(counters, delta.to_pylist(), strict=True)], pa.bool_()
         )
+
+    def open_routes(self, routes: Sequence[RouteNotes]) -> None:
+        """Let running statements ask by these routes; ``close_routes`` ends it."""
+        self._routes.update((r.name, r) for r in routes)
+
+    def close_routes(self, routes: Sequence[RouteNotes]) -> None:
+        for route in routes:
+            self._routes.pop(route.name, None)
 
     def open(self, sites: Sequence[SiteAnswers], stops: Sequence[StopNotes] = ()) -> None:
         self._sites.update((s.name, s) for s in sites)
@@ -197,8 +246,9 @@ class Lookups:
         for key, g, place in zip(keys, group.to_pylist(), order.to_pylist(), strict=True):
             if key is not None and key not in known:
                 of_group = missing.setdefault(g, {})
-                if key not in of_group or place < of_group[key]:
-                    of_group[key] = place
+                name = (state.name, key)
+                if name not in of_group or place < of_group[name]:
+                    of_group[name] = place
 
     def seen(
         self, stop: pa.StringArray, group: pa.StringArray, order: pa.StringArray, condition: pa.BooleanArray
@@ -211,6 +261,76 @@ class Lookups:
             if value:
                 passed.setdefault(g, []).append(place)
         return condition
+
+    # -- routes --------------------------------------------------------------------------------------------------------------------------
+
+    def peek(self, carrier: Carrier, site: pa.StringArray, *arguments: pa.StringArray) -> pa.Array:
+        """Like ``get``, but nothing is noted."""
+        if len(site) == 0:
+            return pa.nulls(0, ARROW_TYPES[carrier])
+        answers = self._site(site[0].as_py()).answers
+        return each_distinct(arguments, len(site), lambda keys: list(map(answers.get, keys)), ARROW_TYPES[carrier])
+
+    def lack(self, site: pa.StringArray, *arguments: pa.StringArray) -> pa.Array:
+        """NULL where the answer is known, else the argument's token. Nothing is noted."""
+        if len(site) == 0:
+            return pa.nulls(0, pa.int64())
+        state = self._site(site[0].as_py())
+        known, token = state.answers, state.token
+
+        def lacking(keys: list[Any]) -> list[int | None]:
+            if state.watch:
+                state.seen.update(keys)
+            return [None if key is None or key in known else token(key) for key in keys]
+
+        return each_distinct(arguments, len(site), lacking, pa.int64())
+
+    def route(
+        self, name: pa.StringArray, group: pa.StringArray, order: pa.StringArray, *operands: pa.Array
+    ) -> pa.Array:
+        """The condition where it is decided, NULL where it is open. ``operands`` are by turns what one lacks, and its value."""
+        if len(name) == 0:
+            return pa.nulls(0, pa.bool_())
+        route = self._routes[name[0].as_py()]
+        verdicts = self._follow(route, group, order, operands, counted=True)
+        return pa.array(verdicts == 1, mask=verdicts == 0)
+
+    def decided(
+        self, name: pa.StringArray, group: pa.StringArray, order: pa.StringArray, *operands: pa.Array
+    ) -> pa.Array:
+        """TRUE where the condition is decided, else FALSE."""
+        if len(name) == 0:
+            return pa.nulls(0, pa.bool_())
+        return pa.array(self._follow(self._routes[name[0].as_py()], group, order, operands, counted=False) != 0)
+
+    def _follow(
+        self,
+        route: RouteNotes,
+        group: pa.StringArray,
+        order: pa.StringArray,
+        operands: tuple[pa.Array, ...],
+        *,
+        counted: bool,
+    ) -> Any:
+        lacks = [_numbers(part) for part in operands[::2]]
+        patterns = np.zeros(len(group), np.int64)
+        for unit, (lacking, value) in enumerate(zip(lacks, operands[1::2], strict=True)):
+            state = np.where(_truth(value), 1, 2)
+            patterns += 3**unit * np.where(lacking > 0, 0, state)
+        verdicts = route.verdicts(patterns)
+        undecided = verdicts == 0
+        with route.lock:
+            if counted:
+                distinct, counts = np.unique(patterns, return_counts=True)
+                route.counts.update(dict(zip(distinct.tolist(), counts.tolist(), strict=True)))
+            if undecided.any():
+                route.patterns.append(patterns[undecided])
+                route.lacking.append([part[undecided] for part in lacks])
+                if route.stopped:
+                    at = pa.array(undecided)
+                    route.groups += group.filter(at).to_pylist()
+                    route.places += order.filter(at).to_pylist()
+        return verdicts
 
     def call(self, carrier: Carrier, site: pa.StringArray, *arguments: pa.StringArray) -> pa.Array:
         """On demand: distinct unknown keys of the vector are asked together, now. Errors end the run; the typed error is kept by ``ask``."""
@@ -243,6 +363,34 @@ class Lookups:
         return pa.array(
             [None if k is None else state.answers.pop(k, None) for k in numbered], type=ARROW_TYPES[carrier]
         )
+
+
+def _numbers(part: pa.Array) -> Any:
+    """Whole numbers, 0 for NULL."""
+    if pa.types.is_null(part.type):
+        return np.zeros(len(part), np.int64)
+    return part.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+
+
+def _truth(part: pa.Array) -> Any:
+    """Which values are TRUE."""
+    if pa.types.is_null(part.type):
+        return np.zeros(len(part), bool)
+    return part.fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def each_distinct(
+    arguments: tuple[pa.StringArray, ...], rows: int, values: Callable[[list[Any]], list[Any]], kind: pa.DataType
+) -> pa.Array:
+    """``values`` of the key of each row; where one argument repeats itself, worked out once for each distinct key of the vector."""
+    if len(arguments) == 1 and rows > 64:
+        column = arguments[0]
+        encoded = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
+        if 2 * len(encoded.dictionary) < rows:
+            # The last value is that of NULL, which has no place in the dictionary.
+            found = pa.array(values([*encoded.dictionary.to_pylist(), None]), type=kind)
+            return found.take(encoded.indices.fill_null(len(found) - 1))
+    return pa.array(values(keys_of(arguments, rows)), type=kind)
 
 
 def keys_of(arguments: tuple[pa.StringArray, ...], rows: int) -> list[Any]:

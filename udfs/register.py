@@ -74,14 +74,18 @@ class Registration:
             ("ready", self._lookups.ready),
             ("wave_ready", self._lookups.wave_ready),
             ("seen", self._lookups.seen),
+            ("route", self._lookups.route),
+            ("decided", self._lookups.decided),
         ):
             self._create(con, f"kleene_{name}{self.suffix}", body, duckdb.sqltypes.BOOLEAN, volatile=False)
+        self._create(con, f"kleene_lack{self.suffix}", self._lookups.lack, duckdb.sqltypes.BIGINT, volatile=False)
         self._create(con, f"kleene_round{self.suffix}", self._lookups.round, duckdb.sqltypes.BOOLEAN, volatile=True)
         for carrier, kind in DUCKDB_TYPES.items():
             lookups = self._lookups
             typed: tuple[tuple[str, Callable[..., Any], bool], ...] = (
                 ("get", lookups.get, False),
                 ("wave", lookups.wave, False),
+                ("peek", lookups.peek, False),
                 ("call", lookups.call, True),
                 ("row", lookups.each_row, True),
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import attrs
@@ -26,12 +27,13 @@ FIRST_STEPS = 3  # an EXISTS asks one at a time so often, then in windows that d
 class Waves(StopNotes):
     """What all stops have: the next wave."""
 
-    def choose(self) -> list[Key]:
+    def choose(self) -> list[tuple[str, Key]]:
+        """The arguments to ask now, each with its site."""
         raise NotImplementedError
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The sites that are asked in waves, all for the same arguments."""
+        """The sites that are asked in waves. Under a route those of its other operands are too."""
         return (self.site,)
 
 
@@ -46,9 +48,9 @@ class AnyStop(Waves):
     _window: dict[str, int] = attrs.field(factory=dict)
     _hits: set[str] = attrs.field(factory=set)
 
-    def choose(self) -> list[Key]:
+    def choose(self) -> list[tuple[str, Key]]:
         self._hits.update(self.passed)
-        chosen: dict[Key, None] = {}
+        chosen: dict[tuple[str, Key], None] = {}
         undecided = [group for group in self.missing if group not in self._hits]
         if self.within is not None:
             # Groups that were begun are gone on with first: the fewest are left half asked.
@@ -84,7 +86,7 @@ class LimitStop(Waves):
         them at once than may be needed costs more than the rounds it saves."""
         return max(0, self.rows - sum(map(len, self.passed.values())))
 
-    def choose(self) -> list[Key]:
+    def choose(self) -> list[tuple[str, Key]]:
         passing = sorted(place for branch in self.branches or [self] for place in branch.places())
         missing = self._missing()
         if len(passing) >= self.rows:
@@ -94,7 +96,9 @@ class LimitStop(Waves):
             missing = {key: order for key, order in missing.items() if order < last}
         if not missing or self._waits():
             return []
-        needed = max(1, self.rows - len(passing))
+        # Rows that share an argument may pass ahead of their turn: only those before the first open row are among the wanted for sure.
+        sure = bisect_left(passing, min(missing.values())) if self.ordered else len(passing)
+        needed = max(1, self.rows - sure)
         own = len(self.places())
         if self.fan:
             # A call may make many rows: how many is known from the first one on.
@@ -116,11 +120,11 @@ class LimitStop(Waves):
             return [min(places) for places in self.passed.values()]
         return [place for places in self.passed.values() for place in places]
 
-    def _missing(self) -> dict[Key, str]:
+    def _missing(self) -> dict[tuple[str, Key], str]:
         """What may be asked, with its place. Of rows that are counted by group, those whose group has none yet, a row of each first."""
         if not self.distinct:
             return self.missing.get("", {})
-        found: dict[Key, str] = {}
+        found: dict[tuple[str, Key], str] = {}
         undecided = [in_order(keys) for group, keys in self.missing.items() if group not in self.passed]
         for rank in range(max(map(len, undecided), default=0)):
             for keys in undecided:
@@ -142,7 +146,7 @@ class LimitStop(Waves):
 class PairStop(Waves):
     """A LIMIT over a comparison of two calls of one function, ``g(a) = g(b)``: an answer decides all pairs whose other side is known, so
     the argument with most such pairs is asked first, and so many as promise the rows that are still needed. What is missing comes grouped by
-    the other side (``1:argument`` or ``2:argument``, by the side that is missing)."""
+    the other side (``1:argument`` or ``2:argument``, by the side that is missing). What is chosen is asked at both sites: one call."""
 
     other: str = ""
     rows: int = 0
@@ -153,20 +157,20 @@ class PairStop(Waves):
     def sites(self) -> tuple[str, ...]:
         return (self.site, self.other)
 
-    def choose(self) -> list[Key]:
+    def choose(self) -> list[tuple[str, Key]]:
         passing = sum(map(len, self.passed.values()))
         if passing >= self.rows:
             return []
         ranks: dict[Key, int] = {}
-        for group, keys in self.missing.items():
+        for group, names in self.missing.items():
             if group is not None:  # the other side is NULL: such a pair is never true
-                for key in keys:
+                for _, key in names:
                     ranks.setdefault(key, len(ranks))
         # How many pairs a key decides by itself: those whose other side has an answer.
         decides = dict.fromkeys(ranks, 0)
-        for group, keys in self.missing.items():
+        for group, names in self.missing.items():
             if group is not None and group[2:] not in ranks:
-                for key in keys:
+                for _, key in names:
                     decides[key] += 1
         rate = (min(passing, self._pairs) + 1) / (self._pairs + 2)
         chosen: list[Key] = []
@@ -182,20 +186,20 @@ class PairStop(Waves):
             chosen.append(key)
             promised += decides[key]
             for side in ("1:", "2:"):
-                for partner in self.missing.get(f"{side}{key}", ()):
+                for _, partner in self.missing.get(f"{side}{key}", ()):
                     if partner not in taken:
                         decides[partner] += 1
                         heapq.heappush(heap, (-decides[partner], ranks[partner], partner))
         self._pairs += promised
-        return chosen
+        return [(site, key) for site in self.sites for key in chosen]
 
 
-def in_order(missing: dict[Key, str]) -> list[Key]:
+def in_order(missing: dict[tuple[str, Key], str]) -> list[tuple[str, Key]]:
     """The keys by their place in the order, then as DuckDB came to them. A scan of more than one row group runs on several threads and
     comes to them in any order: then by their text, so that every run and replay asks the same."""
     if len(missing) < ROW_GROUP // 2:
-        return sorted(missing, key=lambda key: missing[key])
-    return sorted(missing, key=lambda key: (missing[key], key if isinstance(key, tuple) else (key,)))
+        return sorted(missing, key=lambda name: missing[name])
+    return sorted(missing, key=lambda name: (missing[name], name[1] if isinstance(name[1], tuple) else (name[1],)))
 
 
 Stop = AnyStop | LimitStop | PairStop

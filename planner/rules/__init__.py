@@ -18,6 +18,7 @@ from kleene.planner.rules.limit_lateral import limit_lateral
 from kleene.planner.rules.limit_stop import limit_stop
 from kleene.planner.rules.limit_union import limit_union
 from kleene.planner.rules.materialise import materialise
+from kleene.planner.rules.order import order
 from kleene.planner.rules.pick_first import pick_first
 from kleene.planner.rules.pull_up import pull_up
 from kleene.planner.rules.qualify_first import qualify_first
@@ -37,6 +38,7 @@ RULES: tuple[Rule, ...] = (
     qualify_first,
     quantified,  # before semi_first: what is an EXISTS asks for less
     semi_first,
+    order,  # before stage: what it brings together is one condition to all that follow
     stage,  # before guard: what a stage separates needs no guard, and stages copy nothing
     guard,
     inner_guard,  # after guard: it reads the conditions that guard has put around subqueries
@@ -57,6 +59,7 @@ NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
     qualify_first: (exp.Qualify,),
     quantified: (exp.In, exp.Any, exp.All),
     semi_first: (exp.In,),
+    order: (exp.Where,),
     stage: (exp.Where,),
     inner_guard: (exp.Case,),
     any_stop: (exp.Exists,),

@@ -21,7 +21,7 @@ from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
 from kleene.planner.calls import Seen, all_of, calls_in, conjuncts, copied, has_call, has_query, unparen
 from kleene.planner.dialect import CallSQL
 from kleene.planner.rules.top_n_first import limit_below_calls
-from kleene.planner.stopping import counted_with, levels, mark, plain
+from kleene.planner.stopping import counted_with, levels, mark, plain, stop_around
 from kleene.planner.volatile import any_volatile
 
 
@@ -54,12 +54,21 @@ def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
         blocks = levels(target)
         if blocks is None or any(outer_joined(b) for b in blocks):
             continue
+        if not (_visible(group, blocks[-1]) and _visible(order, blocks[-1])):
+            continue
         ordered = bool(select.args.get("order"))
         spec = StopSpec(len(marked.stops) + 1, 0, rows=rows, ordered=ordered, distinct=distinct is not None)
         marked = mark(marked, blocks, group, order, spec) or marked
     tree = root.expressions[0]
     tree.pop()
     return plan if marked is plan else marked.changed(tree, "limit_stop")
+
+
+def _visible(value: exp.Expr, block: exp.Select) -> bool:
+    """The WHERE of a block below can compute the value too: a stage above may have given its columns other names."""
+    items = [block.args["from_"].this, *(j.this for j in block.args.get("joins") or [])]
+    names = {item.alias_or_name.lower() for item in items}
+    return all(not c.table or c.table.lower() in names for c in value.find_all(exp.Column))
 
 
 def _over_exists(plan: CallPlan, select: exp.Select, rows: int) -> CallPlan:
@@ -71,7 +80,7 @@ def _over_exists(plan: CallPlan, select: exp.Select, rows: int) -> CallPlan:
         return plan
     if select.args.get("order") or outer_joined(select) or any(has_call(e) for e in select.expressions):
         return plan
-    number = next((c.args["stop"] for c in calls_in(condition) if c.args.get("stop") is not None), None)
+    number = next((stop for c in calls_in(condition) if (stop := stop_around(c)) is not None), None)
     if number is None:
         return plan
     none = exp.Literal.string("")

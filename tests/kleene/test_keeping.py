@@ -75,6 +75,22 @@ def test_the_depth_of_calls_does_not_matter(kept: Kept) -> None:
     assert counted.take() == 2
 
 
+def test_conditions_in_an_order_of_their_own_read_the_kept_rows(kept: Kept) -> None:
+    k, model, counted = kept
+    sql = "SELECT i FROM counted(40) WHERE h(s) <> 'hs1' AND (w(s || i) <> 'ws22' OR h(s || i) = 'hs44') AND i % 2 = 0"
+    wanted = [(i,) for i in range(0, 40, 2) if i % 5 != 1 and i != 2]
+    assert k.sql(sql).fetchall() == wanted
+    assert "order" in k.explain(sql).rules
+    model.take(), counted.take()
+    k.sql("SET materialise_ms = 0")
+    assert sorted(k.sql(sql).fetchall()) == wanted
+    calls, runs = model.take(), counted.take()
+    assert tables(k) == []
+    k.sql("SET rules.order = off")
+    assert sorted(k.sql(sql).fetchall()) == wanted
+    assert (model.take() >= calls, runs) == (True, 2)
+
+
 def test_the_rule_can_be_switched_off(kept: Kept) -> None:
     k, _, counted = kept
     k.sql("SET materialise_ms = 0")

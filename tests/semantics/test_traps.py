@@ -137,7 +137,7 @@ TRAPS = (
     Trap(
         "two calls in a cycle of conditions",
         "select i from t where i < 10 and (f(i) and g(i) or g(i) and f(i))",
-        least=20,
+        least=19,
     ),
     Trap("DISTINCT of answers", "select distinct h(i) from t where i < 30", least=30),
     Trap("a call used twice is asked once", "select h(s), h(s) || '!' from t where h(s) = 'a'", least=20),
