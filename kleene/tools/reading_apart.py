@@ -23,7 +23,6 @@ from typing import Any
 
 import attrs
 
-import kleene
 from kleene.planner.errors import Cancelled, ToolError
 from kleene.tools import documents
 from kleene.tools.documents import Kind, Page, Source, Table
@@ -343,5 +342,5 @@ def _path() -> list[str]:
     with suppress(FileNotFoundError):  # the current folder may be gone
         here = os.getcwd()
         found = [part for part in found if part != here]
-    own = str(Path(kleene.__file__).resolve().parent.parent)
+    own = str(Path(__file__).resolve().parents[2])
     return found if own in found else [*found, own]
