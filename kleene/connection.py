@@ -12,7 +12,7 @@ import attrs
 import duckdb
 import pyarrow as pa
 
-from kleene.planner.errors import BusyConnection, KleeneError
+from kleene.planner.errors import BusyConnection, KleeneError, PlanError
 from kleene.result import ARROW_SAFE
 
 T = TypeVar("T")
@@ -53,6 +53,8 @@ class Connection:
 
     def __init__(self, con: duckdb.DuckDBPyConnection):
         self.con = con
+        self.most_rows: int | None = None  # of a query's result
+        self._most_hint = "aggregate, filter or LIMIT them, or keep them: CREATE TABLE t AS ..."
         self._kept = False
         self._probe = pa.table({"a": pa.array([], pa.int64())})
 
@@ -130,11 +132,17 @@ class Connection:
             if relation is None:
                 return Fetched()
             columns, types = tuple(relation.columns), tuple(str(t) for t in relation.types)
+            if self.most_rows is not None:
+                relation = relation.limit(self.most_rows + 1)
             if columns and all(t in ARROW_SAFE for t in types):
-                return Fetched(columns, types, table=relation.to_arrow_table())
+                table = relation.to_arrow_table()
+                self._check_rows(table.num_rows)
+                return Fetched(columns, types, table=table.rename_columns(columns))
             # Python values and Arrow each lose something the other keeps (months of an interval, bits): both are made of one run.
             relation = relation.materialize()
-            return Fetched(columns, types, table=relation.to_arrow_table(), rows=relation.fetchall())
+            table = relation.to_arrow_table()
+            self._check_rows(table.num_rows)
+            return Fetched(columns, types, table=table.rename_columns(columns), rows=relation.fetchall())
         con = self.con.execute(sql, params) if params else self.con.execute(sql)
         description = con.description
         if not description:
@@ -142,6 +150,20 @@ class Connection:
         return Fetched(
             tuple(str(d[0]) for d in description), tuple(str(d[1]) for d in description), rows=con.fetchall()
         )
+
+    @contextmanager
+    def bounded(self, most_rows: int, hint: str) -> Iterator[None]:
+        """For the time of a statement: its query gives at most so many rows, or ``PlanError`` with the hint."""
+        before = self.most_rows, self._most_hint
+        self.most_rows, self._most_hint = min(most_rows, self.most_rows or most_rows), hint
+        try:
+            yield
+        finally:
+            self.most_rows, self._most_hint = before
+
+    def _check_rows(self, count: int) -> None:
+        if self.most_rows is not None and count > self.most_rows:
+            raise PlanError(f"the query gives more than {self.most_rows:,} rows", hint=self._most_hint)
 
     def rows(self, sql: str, params: Params = None) -> list[tuple[Any, ...]]:
         """Run a small statement of our own in the calling thread."""

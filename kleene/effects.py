@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kleene.connection import Connection, Fetched
 from kleene.planner.errors import Cancelled, KleeneError, PlanError, number
 from kleene.result import Result
 
 if TYPE_CHECKING:
+    from kleene.planner.specs import Param
     from kleene.planner.tools import ToolCall
     from kleene.runner import Running
     from kleene.tools.toolbox import Effect, Toolbox
 
 SHOWN = 20  # effects that EXPLAIN lists
+MOST_USES = 100_000
+"""Rows of one CALL: they are gathered before the first is done."""
+
+
+class Kept(Protocol):
+    """What remembers the uses of a CALL that were done, for a turn of a session that runs again: by key, with their rows as JSON."""
+
+    def effects_done(self) -> list[tuple[str, str]]: ...
+
+    def effect_done(self, key: str, rows: str) -> None: ...
+
+
+class _Once:
+    """Does each use that was not done already. Uses are told apart by what they ask for: a query may give its rows in another order."""
+
+    def __init__(self, kept: Kept | None, columns: Sequence[Param]):
+        self._kept = kept
+        self._columns = columns
+        self._done: dict[str, list[str]] = {}
+        for key, rows in kept.effects_done() if kept is not None else ():
+            self._done.setdefault(key, []).append(rows)
+
+    def rows(self, effect: Effect, do: Callable[[], list[tuple[Any, ...]]]) -> list[tuple[Any, ...]]:
+        from kleene.tools.values import rows_json
+
+        if self._kept is None:
+            return do()
+        asked = json.dumps([effect.tool, dict(effect.arguments)], sort_keys=True, default=str)
+        key = hashlib.sha256(asked.encode("utf-8", "replace")).hexdigest()
+        if self._done.get(key):
+            return [tuple(row[c.name] for c in self._columns) for row in json.loads(self._done[key].pop(0))]
+        found = do()
+        self._kept.effect_done(key, rows_json(self._columns, found))
+        return found
 
 
 def effects_of(call: ToolCall, box: Toolbox, rows: Sequence[tuple[Any, ...]], session: str | None) -> Iterator[Effect]:
@@ -32,19 +69,21 @@ def _value(value: Any, kind: str) -> Any:
     return json.loads(value) if kind.upper() == "JSON" and isinstance(value, str) else value
 
 
-def perform(running: Running, call: ToolCall, box: Toolbox, fetched: Fetched) -> Fetched:
-    """Do what the rows of the query ask for; the tool's own rows.
+def perform(running: Running, call: ToolCall, box: Toolbox, fetched: Fetched, kept: Kept | None = None) -> Fetched:
+    """Do what the rows of the query ask for; the tool's own rows. ``kept`` knows what was done already.
 
     Effects that were done stay done: the error of a later one says how many there were.
     """
     check_table(call, running.around.connection)
     effects = list(effects_of(call, box, rows_of(fetched), running.around.session))
+    assert call.spec.table is not None
+    once = _Once(kept, call.spec.table)
     found: list[tuple[Any, ...]] = []
     done = 0
     try:
         for effect in effects:
             running.check()
-            found += _performed(running, box, effect)
+            found += once.rows(effect, functools.partial(_performed, running, box, effect))
             done += 1
         running.check()
     except KleeneError as error:

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from kleene import frames, macros
 from kleene.connection import Connection, Fetched, Params
-from kleene.explain import Plan, cheapest, explain, pure_plan
+from kleene.explain import Plan, cheapest, explain, looks_only, pure_plan
 from kleene.own import State, message, run_own
 from kleene.planner import nodes
 from kleene.planner.calibration import calibrating, key_of, with_calibrations
@@ -43,10 +43,13 @@ from kleene.udfs.waiting import in_thread
 
 if TYPE_CHECKING:
     from kleene.calibrate import Calibrator
+    from kleene.effects import Kept
     from kleene.planner.policy import AllowList
     from kleene.tools.toolbox import Toolbox
     from kleene.udfs.children import Children
 
+MODEL_ROWS = 1_000_000
+"""Of one query that a model wrote: they are held in memory. A table that it makes may have more."""
 STORE_TABLES = frozenset(
     [
         "memo",
@@ -104,6 +107,9 @@ class Executor:
         self.protected = protected
         self.children: Children | None = None
         self.tools = tools
+        self.kept: Kept | None = None
+        if trust == "model":
+            self.connection.most_rows = MODEL_ROWS
         self.services = services
         self.ledger = ledger
         self.state = State() if state is None else state
@@ -248,7 +254,7 @@ class Executor:
         if plan is None:
             if statement.tree is tree and not statement.has_own:
                 return self._pure(statement, statement.text, params, frame, then)
-            return self._pure(statement, self._printed(tree), params, frame, then)
+            return self._pure(with_tree(statement, tree), self._printed(tree), params, frame, then)
         with self._tables(tree, frame), self._run_as(statement, plan) as running:
             if not plan.sites and not plan.rounds:
                 return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query", then=then)
@@ -363,13 +369,21 @@ class Executor:
         call = self._tool_call(statement, tree)
         if call is None:
             return self._pure(statement, statement.text, params, frame)
-        return self._query(statement, call.query, params, frame, functools.partial(self._perform, call))
+        with self._bounded():
+            return self._query(statement, call.query, params, frame, functools.partial(self._perform, call))
+
+    def _bounded(self) -> AbstractContextManager[None]:
+        """For the query of a CALL: its rows are gathered as Python's, whoever asks."""
+        from kleene.effects import MOST_USES
+
+        hint = f"CALL is for at most {MOST_USES:,} rows: several CALLs, each with a LIMIT or a WHERE"
+        return self.connection.bounded(MOST_USES, hint)
 
     def _perform(self, call: ToolCall, running: Running, fetched: Fetched) -> Fetched:
         from kleene.effects import perform
 
         assert self.tools is not None
-        return perform(running, call, self.tools, fetched)
+        return perform(running, call, self.tools, fetched, self.kept)
 
     def _tool_call(self, statement: Statement, tree: nodes.CallTool) -> ToolCall | None:
         """CALL of a tool as planned, None for a procedure of DuckDB's own. Raises ``PlanError`` where there is neither."""
@@ -435,8 +449,9 @@ class Executor:
 
         assert self.tools is not None
         plan = self._plan(statement, call.query, params)
-        if plan is None or all(site.spec.session == "tool" for site in plan.sites):
-            rows = self._query(statement, call.query, params, frame).rows  # costs nothing
+        if plan is None or all(looks_only(site.spec) for site in plan.sites):
+            with self._bounded():
+                rows = self._query(statement, call.query, params, frame).rows  # costs nothing
             told = foretold(call, self.tools, rows, self.session)
             return attrs.evolve(pure_plan(statement.text, "other"), text=told)
         found = self._explained(with_tree(statement, call.query), plan, params, frame)

@@ -73,8 +73,8 @@ class Children(Protocol):
 class Tools(Protocol):
     """What an engine offers to its statements besides models. ``open`` is quick and may be called from any thread."""
 
-    def open(self, spec: CallSpec, arguments: tuple[str, ...], statement: str) -> Child:
-        """One use of a tool for a statement; ``run`` raises ``CallFailed`` where the tool cannot do it."""
+    def open(self, spec: CallSpec, arguments: tuple[str, ...], statement: str, session: str | None = None) -> Child:
+        """One use of a tool for a statement of a session (None: a person's); ``run`` raises ``CallFailed`` where the tool cannot do it."""
         ...
 
 

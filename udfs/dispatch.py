@@ -398,7 +398,9 @@ class Dispatcher:
         if context.tools is None:
             raise KleeneError(f"{work.site.spec.function} needs the engine's tools", hint="use k.sql")
         try:
-            used = context.tools.open(work.site.spec, work.site.arguments(work.site_key), context.statement)
+            used = context.tools.open(
+                work.site.spec, work.site.arguments(work.site_key), context.statement, context.session
+            )
             reply = await run_child(used, room)
         except CallFailed as failure:
             self._failed(context, work, failure, delivery)

@@ -97,6 +97,16 @@ class Journal:
         }
         con.execute(MARK, [self.session, turn, statement, clean(json.dumps(body))])
 
+    def mark_effect(self, turn: int, statement: int, key: str, rows: str) -> None:
+        """One use of a CALL was done and gave these rows: written before the next use begins."""
+        text = clean(json.dumps([key, rows]))
+        # Apart from the marks of statements that were run to their end by a number below zero.
+
+        def write() -> None:
+            self._cursor.execute(MARK, [self.session, turn, -statement, text])
+
+        self._write(write)
+
     # -- reading
 
     def load(self) -> tuple[SessionState, SessionRecord] | None:
@@ -126,9 +136,21 @@ class Journal:
     def done(self, turn: int) -> dict[int, Outcome]:
         """The writes of a turn that were run already, by the statement's place in it, and what they gave."""
         rows = self._rows(
-            "SELECT statement, outcome FROM main.kleene_progress WHERE session = $1 AND turn = $2", self.session, turn
+            "SELECT statement, outcome FROM main.kleene_progress WHERE session = $1 AND turn = $2 AND statement > 0",
+            self.session,
+            turn,
         )
         return {int(statement): _outcome(json.loads(text)) for statement, text in rows}
+
+    def effects(self, turn: int, statement: int) -> list[tuple[str, str]]:
+        """The uses of a CALL that were done, each with its rows, whether or not it came to its end."""
+        rows = self._rows(
+            "SELECT outcome FROM main.kleene_progress WHERE session = $1 AND turn = $2 AND statement = $3",
+            self.session,
+            turn,
+            -statement,
+        )
+        return [(key, given) for key, given in (json.loads(text) for (text,) in rows)]
 
     def children(self) -> list[tuple[SessionState, str]]:
         """The states and tasks of the session's children, in the order in which they were last saved."""

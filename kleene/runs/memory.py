@@ -24,7 +24,8 @@ def recall(connection: Connection) -> None:
 def keep(connection: Connection, schema: str) -> None:
     """Keep what the session's table holds, at most 1,000 rows; a key that is gone is forgotten. Does nothing without the table."""
     found = connection.rows(
-        "SELECT column_name FROM duckdb_columns() WHERE schema_name = $1 AND table_name = 'memory' ORDER BY column_index",
+        "SELECT column_name FROM duckdb_columns() WHERE schema_name = $1 AND table_name = 'memory' "
+        "AND table_oid IN (SELECT table_oid FROM duckdb_tables()) ORDER BY column_index",  # a view would run here, unbounded
         [schema],
     )
     if [name for (name,) in found] != ["key", "value"]:

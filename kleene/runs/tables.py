@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import duckdb
 
-from kleene.planner.errors import Cancelled, ConfigError, PlanError
+from kleene.planner.errors import Cancelled, ConfigError, KleeneError, PlanError
 from kleene.planner.sessions import RELATION
 from kleene.result import Result
 from kleene.session.context import Feed, Inline, load_context, text_feed
 from kleene.session.excerpt import excerpt
 from kleene.session.prefix import TableNote, context_note
 from kleene.session.world import Outcome
+from kleene.tools.jail import Jail
 from kleene.tools.reading_apart import Readers
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 FIRST_ROWS = 1000
 INSTRUCTIONS = ("KLEENE.md", "AGENTS.md", "CLAUDE.md")
 INSTRUCTIONS_CHARACTERS = 8_000
+INSTRUCTIONS_BYTES = 1 << 20
 
 
 @attrs.frozen
@@ -72,10 +74,11 @@ def load_text(connection: Connection, context: str) -> Loaded:
 def instructions(workspace: Path) -> str:
     """The project's own instructions, of the first file there is at the top of the workspace; empty without one."""
     for name in INSTRUCTIONS:
-        try:
-            text = (workspace / name).read_text("utf-8", errors="replace").strip()
-        except OSError:
+        try:  # through the jail: in somebody else's checkout it may be a link to a secret, a pipe or a device
+            data = Jail.of(workspace).read(name, INSTRUCTIONS_BYTES)
+        except KleeneError:
             continue
+        text = data.decode("utf-8", "replace").strip()
         if text:
             cut = "" if len(text) <= INSTRUCTIONS_CHARACTERS else f"\n(cut: {name} has {len(text):,} characters)"
             return f"Instructions of this project ({name}):\n{text[:INSTRUCTIONS_CHARACTERS]}{cut}"

@@ -69,6 +69,7 @@ class SessionWorld:
         self._unwritten: Ended | None = None
         self._pending = journal.pending() if resumed else None
         self._done: dict[int, Outcome] = {}
+        engine.kept = self
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -95,6 +96,8 @@ class SessionWorld:
 
     def _run(self, statement: Statement) -> Outcome:
         tree = statement.tree
+        if isinstance(tree, nodes.Explain) and tree.args.get("analyze"):
+            tree = tree.this  # EXPLAIN ANALYZE does what it explains
         self._said = None
         if writes(tree):
             with self._connection.marking(lambda con, fetched: self._mark(con, tree, fetched)):
@@ -110,11 +113,20 @@ class SessionWorld:
             return Outcome(message=text, usage=result.usage, warnings=result.warnings)
         return outcome_of(result)
 
+    def effects_done(self) -> list[tuple[str, str]]:
+        """The uses of the running CALL that were done before the turn ran again, with their rows (``kleene.effects.Kept``)."""
+        return self._journal.effects(self.turn, self._statement)
+
+    def effect_done(self, key: str, rows: str) -> None:
+        self._journal.mark_effect(self.turn, self._statement, key, rows)
+
     def _called(self, tree: nodes.CallTool, result: Result) -> Outcome:
         """Effects are done once: a turn that runs again is given what they gave."""
         outcome = outcome_of(result)
         table = tree.args.get("table")
-        if table is not None:
+        if result.plan is not None:
+            outcome = Outcome(message=result.plan, usage=result.usage, warnings=result.warnings)
+        elif table is not None:
             count = int(result.rows[0][0])
             columns = self._columns_of(self._connection.con, table.name)
             outcome = Outcome(
@@ -235,7 +247,8 @@ class SessionWorld:
 
     def plan(self) -> list[tuple[Any, Any]]:
         found = self._connection.rows(
-            "SELECT count(*) FROM duckdb_columns() WHERE schema_name = $1 AND table_name = 'plan' AND column_name IN ('step', 'status')",
+            "SELECT count(*) FROM duckdb_columns() WHERE schema_name = $1 AND table_name = 'plan' AND column_name IN ('step', 'status') "
+            "AND table_oid IN (SELECT table_oid FROM duckdb_tables())",  # a view would run here, outside of every limit
             [self.state.schema],
         )
         if found[0][0] != 2:

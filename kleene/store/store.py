@@ -25,6 +25,7 @@ LOCKDOWN = (
     "SET python_enable_replacements = false",
     "SET lock_configuration = true",
 )
+SPILL = "16 GiB"
 SETUP_TRIES = 20  # two threads may open the same new store at the same moment
 
 
@@ -180,8 +181,9 @@ def migrate(con: DuckDBPyConnection, version: int, migrations: tuple[Migration, 
 
 
 def lock_down(con: DuckDBPyConnection) -> None:
-    """Shuts files, settings and Python's variables out of the instance, for good. On a locked instance it does nothing."""
-    for statement in LOCKDOWN:
+    """Shuts files, settings and Python's variables out of the instance, for good, and bounds what a model's SQL may take of memory and disk.
+    On a locked instance it does nothing."""
+    for statement in (*_bounds(con), *LOCKDOWN):
         try:
             con.execute(statement)
         except duckdb.Error:
@@ -189,6 +191,13 @@ def lock_down(con: DuckDBPyConnection) -> None:
             if not (row and row[0]):
                 raise
             return
+
+
+def _bounds(con: DuckDBPyConnection) -> tuple[str, ...]:
+    """Half of the memory that this process may have, of which DuckDB takes 80% by default, and ``SPILL`` of disk in place of 90% of it."""
+    row = con.execute("SELECT current_setting('memory_limit')").fetchone()
+    size, _, unit = str(row[0] if row else "").partition(" ")
+    return (f"SET memory_limit = '{float(size) * 0.625:.1f} {unit}'", f"SET max_temp_directory_size = '{SPILL}'")
 
 
 def copy_of(path: Path, version: int) -> Path:

@@ -243,14 +243,25 @@ def _file(root: str) -> str | None:
     except OSError:
         return None
     path = folder / FILE
-    return None if path.is_symlink() else str(path)
+    return str(path) if all(_is_plain(p) for p in (path, folder / f"{FILE}.wal", folder / f"{FILE}.tmp")) else None
+
+
+def _is_plain(path: Path) -> bool:
+    """Nothing, or what DuckDB itself makes there: no link to another place, no pipe, no file with another name elsewhere."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return True
+    return (stat.S_ISREG(status.st_mode) and status.st_nlink == 1) or stat.S_ISDIR(status.st_mode)
 
 
 def _connected(path: str) -> duckdb.DuckDBPyConnection:
     connection = _plain(path)
     try:
         connection.execute(_SCHEMA)
-        same = connection.execute("SELECT number FROM version").fetchall() == [(VERSION,)]
+        same = _holds_tables_only(connection) and connection.execute("SELECT number FROM version").fetchall() == [
+            (VERSION,)
+        ]
         connection.execute("SELECT id, path, size, mtime_ns, length, text FROM files LIMIT 0").fetchall()
         connection.execute("SELECT file, word, times FROM words LIMIT 0").fetchall()
     except duckdb.Error:
@@ -258,10 +269,21 @@ def _connected(path: str) -> duckdb.DuckDBPyConnection:
     if same:
         return connection
     connection.close()
-    os.unlink(path)
+    for name in (path, f"{path}.wal"):
+        with suppress(FileNotFoundError):
+            os.unlink(name)
     connection = _plain(path)
     connection.execute(_SCHEMA)
     return connection
+
+
+def _holds_tables_only(connection: duckdb.DuckDBPyConnection) -> bool:
+    """A checkout may bring an index of its own: a view or macro in it would run, and for ever, under the names that are used here."""
+    views, macros = "duckdb_views() WHERE NOT internal", "duckdb_functions() WHERE NOT internal"
+    ((found,),) = connection.execute(
+        f"SELECT (SELECT count(*) FROM {views}) + (SELECT count(*) FROM {macros})"
+    ).fetchall()
+    return int(found) == 0
 
 
 def _plain(path: str) -> duckdb.DuckDBPyConnection:

@@ -116,13 +116,17 @@ def _ended(command: str, done: Finished, *, own_time: bool) -> ToolError:
     return ToolError(f"{what} was killed: {done.ended}{tail}", kind="too large", hint="do less at once")
 
 
+COMMAND_SHOWN = 4_000
+"""Characters of a command that whoever approves it is shown."""
+
+
 def describe(arguments: tuple[Any, ...]) -> str:
     """
     >>> describe(("pytest -q", "src", None))
     'run in src: pytest -q'
     """
     command, cwd = (*arguments, None, None)[:2]
-    return f"run{f' in {shortened(str(cwd))}' if cwd else ''}: {shortened(str(command), 500)}"
+    return f"run{f' in {shortened(str(cwd))}' if cwd else ''}: {shortened(str(command), COMMAND_SHOWN)}"
 
 
 # SHELL functions
@@ -139,7 +143,7 @@ def run_function(
 
 
 def describe_function(params: tuple[str, ...], body: str, arguments: tuple[Any, ...]) -> str:
-    return f"run: {fill(body, dict(zip(params, arguments, strict=True)))}"
+    return f"run: {shortened(fill(body, dict(zip(params, arguments, strict=True))), COMMAND_SHOWN)}"
 
 
 def quote(value: object) -> str:

@@ -15,11 +15,14 @@ from kleene.planner.specs import CallSpec, FunctionSpec, Volatility
 from kleene.planner.tools import command_of, parameters_of, tool_function
 from kleene.tools.asking import ask
 from kleene.tools.base import Tool, Work
+from kleene.tools.effects import shortened
 from kleene.tools.values import argument, rows_json
 from kleene.udfs.children import ChildReply
 from kleene.udfs.events import Event, ToolUsed
 
 ARGUMENT_CHARACTERS = 2_000  # of the arguments in the trace
+STATEMENT_BYTES = 512 << 20
+"""Of all that a statement's uses in FROM give: it is held until the statement ends."""
 
 MakeCommand = Callable[[str, tuple[str, ...], str], Tool]
 """Of a function's name, parameters and command: the tool that runs it, with its output as one row of one column."""
@@ -66,6 +69,8 @@ class Toolbox:
         self.close = on_close
         self.idle = idle
         self._make_command = command
+        self._lock = threading.Lock()
+        self._given: dict[str, int] = {}  # bytes by statement, the last ones
 
     def functions(self) -> tuple[FunctionSpec, ...]:
         """The tools as the catalog has them."""
@@ -84,18 +89,22 @@ class Toolbox:
 
     # -- in FROM -----------------------------------------------------------------------------------------------------------------------
 
-    def open(self, spec: CallSpec, arguments: tuple[str, ...], statement: str) -> Use:
+    def open(self, spec: CallSpec, arguments: tuple[str, ...], statement: str, session: str | None = None) -> Use:
         """One use by a statement, as dispatch asks for it (``kleene.udfs.children.Tools``)."""
         names = parameters_of(spec)
         command = command_of(spec)
         if command is not None:
             return Use(
-                self, self._command(spec.function, names, command), dict(zip(names, arguments, strict=False)), statement
+                self,
+                self._command(spec.function, names, command),
+                dict(zip(names, arguments, strict=False)),
+                statement,
+                session,
             )
         tool = self._tools[spec.function.lower()]
         types = {p.name: p.type for p in tool.params}
         given = {n: argument(a, types[n]) for n, a in zip(names, arguments, strict=False)}
-        return Use(self, tool, given, statement)
+        return Use(self, tool, given, statement, session)
 
     # -- under CALL --------------------------------------------------------------------------------------------------------------------
 
@@ -136,13 +145,30 @@ class Toolbox:
             except KleeneError as problem:
                 error = problem.message
                 raise
-            except Exception as problem:  # a function of the user's, or a library's surprise
+            except BaseException as problem:  # a function of the user's, or a library's surprise
+                if _is_ours(problem):
+                    raise
                 error = f"{type(problem).__name__}: {problem}"
                 raise CallFailed(error, call=call, kind="other") from problem
             error = ""
             return rows, text
         finally:
             self._used(tool, given, statement, started, text, error)
+
+    def hold(self, tool: Tool, given: Mapping[str, Any], statement: str, size: int) -> None:
+        """Count what a use in FROM gives. Raises ``CallFailed`` where its statement holds too much."""
+        with self._lock:
+            total = self._given.pop(statement, 0) + size
+            self._given[statement] = total
+            while len(self._given) > 1_000:
+                del self._given[next(iter(self._given))]
+        if total > STATEMENT_BYTES:
+            raise CallFailed(
+                f"the tools of this statement give more than {STATEMENT_BYTES:,} bytes",
+                call=shown(tool, given),
+                kind="too large",
+                hint="use them on fewer rows at a time: CREATE TABLE ... AS for some, INSERT INTO for the rest",
+            )
 
     def _used(
         self, tool: Tool, given: Mapping[str, Any], statement: str, started: float, text: str, error: str
@@ -165,19 +191,23 @@ class Toolbox:
 class Use:
     """One use in FROM (``kleene.udfs.children.Child``)."""
 
-    def __init__(self, box: Toolbox, tool: Tool, given: Mapping[str, Any], statement: str):
+    def __init__(self, box: Toolbox, tool: Tool, given: Mapping[str, Any], statement: str, session: str | None):
         self._box = box
         self._tool = tool
         self._given = given
         self._statement = statement
+        self._session = session
         self._cancelled = threading.Event()
 
     def run(self) -> ChildReply:
         if self._tool.volatility is Volatility.VOLATILE:  # the command of a SHELL function: its output is the answer
-            effect = Effect(self._tool.name, self._given, described(self._tool, self._given))
+            effect = Effect(self._tool.name, self._given, described(self._tool, self._given), self._session)
             rows = self._box.do(self._tool, effect, self._statement, self._cancelled.is_set)
             return ChildReply(str(rows[0][0]))
-        return ChildReply(self._box.use(self._tool, self._given, self._statement, self._cancelled.is_set)[1])
+        self._box.hold(self._tool, self._given, self._statement, 0)
+        text = self._box.use(self._tool, self._given, self._statement, self._cancelled.is_set)[1]
+        self._box.hold(self._tool, self._given, self._statement, len(text))
+        return ChildReply(text)
 
     def cancel(self) -> None:
         self._cancelled.set()
@@ -194,14 +224,20 @@ def described(tool: Tool, given: Mapping[str, Any]) -> str:
 
 
 def shown(tool: Tool, given: Mapping[str, Any]) -> str:
-    """The use as a call, each argument cut at 60 characters."""
+    """The use as a call, each argument cut at 60 characters, with what is left out counted."""
     return f"{tool.name}({', '.join(_brief(v) for v in given.values())})"
 
 
 def _brief(value: Any) -> str:
-    text = str(value).replace("\n", "\\n")
-    text = text if len(text) <= 60 else text[:57] + "..."
+    text = shortened(str(value), 60)
     return f"'{text}'" if isinstance(value, str) else text
+
+
+def _is_ours(problem: BaseException) -> bool:
+    """Whether it is for the program and not the tool's own: Ctrl-C reaches the main thread only; all others end a tool, not its engine."""
+    if isinstance(problem, Exception | SystemExit | GeneratorExit):
+        return False
+    return not isinstance(problem, KeyboardInterrupt) or threading.current_thread() is threading.main_thread()
 
 
 def _positional(tool: Tool, given: Mapping[str, Any]) -> tuple[Any, ...]:
