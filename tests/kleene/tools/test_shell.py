@@ -686,7 +686,7 @@ def test_a_body_that_cannot_be_filled_is_refused(body: str, said: str) -> None:
 
 def test_a_dry_run_shows_the_command_on_one_line() -> None:
     assert (
-        describe(("a\n  b \x1b[2K" + "x" * 600, "d\u202e"))
-        == r"run in d\u202e: a b \x1b[2K" + "x" * 492 + "... (108 more)"
+        describe(("a\n  b \x1b[2K" + "x" * 5000, "d\u202e"))
+        == r"run in d\u202e: a\n b \x1b[2K" + "x" * 3991 + "... (1,009 more)"
     )
     assert describe((None, None, None)) == "run: None"
