@@ -6,7 +6,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import attrs
 import duckdb
@@ -46,6 +46,14 @@ class Fetched:
 
     def __len__(self) -> int:
         return int(self.table.num_rows) if self.table is not None else len(self.rows or ())
+
+
+class Kept(Protocol):
+    """What remembers the uses of a CALL that were done, for a turn of a session that runs again: by key, with their rows as JSON."""
+
+    def effects_done(self) -> list[tuple[str, str]]: ...
+
+    def effect_done(self, key: str, rows: str) -> None: ...
 
 
 class Connection:

@@ -6,13 +6,14 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kleene.connection import Connection, Fetched
 from kleene.planner.errors import Cancelled, KleeneError, PlanError, number
 from kleene.result import Result
 
 if TYPE_CHECKING:
+    from kleene.connection import Kept
     from kleene.planner.specs import Param
     from kleene.planner.tools import ToolCall
     from kleene.runner import Running
@@ -21,14 +22,6 @@ if TYPE_CHECKING:
 SHOWN = 20  # effects that EXPLAIN lists
 MOST_USES = 100_000
 """Rows of one CALL: they are gathered before the first is done."""
-
-
-class Kept(Protocol):
-    """What remembers the uses of a CALL that were done, for a turn of a session that runs again: by key, with their rows as JSON."""
-
-    def effects_done(self) -> list[tuple[str, str]]: ...
-
-    def effect_done(self, key: str, rows: str) -> None: ...
 
 
 class _Once:

@@ -17,7 +17,7 @@ import duckdb
 from sqlglot import exp
 
 from kleene import frames, macros
-from kleene.connection import Connection, Fetched, Params
+from kleene.connection import Connection, Fetched, Kept, Params
 from kleene.explain import Plan, cheapest, explain, looks_only, pure_plan
 from kleene.own import State, message, run_own
 from kleene.planner import nodes
@@ -43,7 +43,6 @@ from kleene.udfs.waiting import in_thread
 
 if TYPE_CHECKING:
     from kleene.calibrate import Calibrator
-    from kleene.effects import Kept
     from kleene.planner.policy import AllowList
     from kleene.tools.toolbox import Toolbox
     from kleene.udfs.children import Children

@@ -18,7 +18,6 @@ from kleene.session.context import Feed, Inline, load_context, text_feed
 from kleene.session.excerpt import excerpt
 from kleene.session.prefix import TableNote, context_note
 from kleene.session.world import Outcome
-from kleene.tools.jail import Jail
 from kleene.tools.reading_apart import Readers
 
 if TYPE_CHECKING:
@@ -73,6 +72,8 @@ def load_text(connection: Connection, context: str) -> Loaded:
 
 def instructions(workspace: Path) -> str:
     """The project's own instructions, of the first file there is at the top of the workspace; empty without one."""
+    from kleene.tools.jail import Jail
+
     for name in INSTRUCTIONS:
         try:  # through the jail: in somebody else's checkout it may be a link to a secret, a pipe or a device
             data = Jail.of(workspace).read(name, INSTRUCTIONS_BYTES)

@@ -15,7 +15,6 @@ from kleene.planner.specs import CallSpec, FunctionSpec, Volatility
 from kleene.planner.tools import command_of, parameters_of, tool_function
 from kleene.tools.asking import ask
 from kleene.tools.base import Tool, Work
-from kleene.tools.effects import shortened
 from kleene.tools.values import argument, rows_json
 from kleene.udfs.children import ChildReply
 from kleene.udfs.events import Event, ToolUsed
@@ -229,6 +228,8 @@ def shown(tool: Tool, given: Mapping[str, Any]) -> str:
 
 
 def _brief(value: Any) -> str:
+    from kleene.tools.effects import shortened
+
     text = shortened(str(value), 60)
     return f"'{text}'" if isinstance(value, str) else text
 
