@@ -295,9 +295,9 @@ class _Resolver:
         if distinct:
             item = exp.Distinct(expressions=[item])
         separator = exp.Literal.string(AGGREGATE_SEPARATOR)
-        joined: exp.Expr = exp.Anonymous(this="string_agg", expressions=[item, separator])
+        joined: exp.Expr = exp.AnonymousAggFunc(this="string_agg", expressions=[item, separator])
         if order is not None:
-            joined = exp.Anonymous(
+            joined = exp.AnonymousAggFunc(
                 this="string_agg", expressions=[item, exp.Order(this=separator, expressions=order.expressions)]
             )
         target: exp.Expr = node

@@ -87,3 +87,22 @@ def test_a_straggler_does_not_hold_up_the_other_rows(con: duckdb.DuckDBPyConnect
         assert result.usage.requests == 120
     second = [at for prompt, at in asked if prompt.startswith("Is it really?")]
     assert sum(at < 1.0 for at in second) == 59
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT llm_agg('Sum up', body) AS s FROM m LIMIT 1",
+        "SELECT upper(llm_agg('Sum up', body)) FROM m ORDER BY 1 LIMIT 1",
+        "SELECT (SELECT llm_agg('Sum up', body) FROM m LIMIT 1)",
+        "CREATE TABLE z AS SELECT llm_agg('Sum up', body ORDER BY body) AS s FROM m LIMIT 1",
+        "SELECT llm_agg('Sum up', body) FILTER (WHERE true), 1 FROM m LIMIT 3",
+    ],
+)
+def test_a_limit_above_an_aggregate_cuts_none_of_its_rows(sql: str) -> None:
+    seen: list[str] = []
+    model = kleene.FunctionModel(lambda request: (seen.append(request.prompt), "x")[1])
+    with kleene.connect(store=":memory:", models=model) as k:
+        k.sql("CREATE TABLE m AS SELECT 'body ' || i AS body FROM range(8) t(i)")
+        k.sql(sql)
+    assert [p.count("body") for p in seen] == [8]
