@@ -428,6 +428,10 @@ class OwnGrammar(DuckDBParser):
             query = self._rows(form)
             self._end(form)
             return self.expression(nodes.Final(query=_unwrapped(query)))
+        if self._peek_words(1)[:1] and self._peek_words(1)[0] in _QUERY_STARTS:  # as capable models write it
+            query = self._inner(form, self._parse_select_statement, "the query")
+            self._end(form)
+            return self.expression(nodes.Final(query=query))
         if not self._match(TokenType.L_PAREN):
             self._fail(f"expected ( or FROM after FINAL, {self._found()}", form)
         if self._match(TokenType.R_PAREN):

@@ -79,7 +79,9 @@ def run_task(task: Task, options: dict[str, Any], budget: kleene.Budget, max_tur
             turns.append(event)
 
     with tempfile.TemporaryDirectory() as folder:
-        with kleene.connect(store=Path(folder) / "run.duckdb", on_event=on_event, **options) as k:
+        empty = Path(folder) / "workspace"  # the right answers lie in ours
+        empty.mkdir()
+        with kleene.connect(store=Path(folder) / "run.duckdb", workspace=empty, on_event=on_event, **options) as k:
             run = k.run(
                 task.text, context=list(task.context) or None, data=list(task.data), budget=budget, max_turns=max_turns
             )

@@ -72,7 +72,7 @@ def is_number(type_: str) -> bool:
 def as_text(relation: Relation) -> Iterator[list[Cells]]:
     """Batches of rows, each value as DuckDB casts it to VARCHAR; NULL is None."""
     table = relation.to_arrow_table()
-    return printed(table, [f"CAST({value} AS VARCHAR)" for value in values(relation, table)])
+    return printed(table, [text_of(v, t) for v, t in zip(values(relation, table), relation.types, strict=True)])
 
 
 def csv_batches(relation: Relation) -> Iterator[list[str]]:
@@ -97,8 +97,14 @@ def json_batches(relation: Relation) -> Iterator[list[str]]:
         yield [without_nan(line) for line in batch] if nested else batch
 
 
-def csv_of(value: str, type_: str) -> str:
+def text_of(value: str, type_: str) -> str:
+    """The SQL that prints a value. A decimal below one has its zero (DuckDB prints .50 where the type has no digit before the point)."""
     text = f"CAST({value} AS VARCHAR)"
+    return f"regexp_replace({text}, '^(-?)[.]', '\\10.')" if type_.startswith("DECIMAL(") and is_number(type_) else text
+
+
+def csv_of(value: str, type_: str) -> str:
+    text = text_of(value, type_)
     if is_number(type_):
         return f"coalesce({text}, '')"
     quoted = f"""'"' || replace({text}, '"', '""') || '"'"""
@@ -110,7 +116,7 @@ def json_of(value: str, type_: str) -> str:
         odd = f"CASE WHEN isnan({value}) THEN '\"NaN\"' WHEN {value} > 0 THEN '\"Infinity\"' WHEN {value} < 0 THEN '\"-Infinity\"' END"
         return f"CASE WHEN isfinite({value}) THEN CAST({value} AS VARCHAR) ELSE {odd} END"
     if is_number(type_):
-        return f"CAST({value} AS VARCHAR)"
+        return text_of(value, type_)
     if type_ == "JSON":
         # Line ends can only stand between the tokens of a JSON text: a space there changes nothing.
         return f"translate(CAST({value} AS VARCHAR), chr(10) || chr(13), '  ')"
