@@ -222,10 +222,10 @@ def _table(structure: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _list(converter: cattrs.Converter, kind: Any) -> Callable[[Any, Any], Any]:
-    (item, _) = get_args(kind)
+    items: Any = GenericAlias(list, get_args(kind)[:1])
 
     def structure(value: Any, _: Any) -> Any:
-        return tuple(converter.structure(_strictly(list)(value, kind), GenericAlias(list, (item,))))
+        return tuple(converter.structure(_strictly(list)(value, kind), items))
 
     return structure
 
