@@ -160,15 +160,15 @@ class Invocation:
             "unsafe_shell": args.unsafe_shell,
             "mcp": args.mcp != "off" and (args.mcp or True),
             "store": str(self.store),
+            "workspace": args.workspace,
             **options,
         }
         with misconfigured():
-            if args.config:
+            if args.config and "config" not in options:
                 given["config"] = load_config(args.workspace, file=args.config)
             return connect(
                 path,
                 models=self.models,
-                workspace=args.workspace,
                 **{name: value for name, value in given.items() if value},
             )
 

@@ -11,8 +11,8 @@ def oolong(verify: Oolong, answer: Answer) -> Verdict:
     cell = answer.rows[0][0] if answer.rows and answer.rows[0] else None
     if verify.kind == "number":
         found, gold = number_of(cell), number_of(verify.gold[0])
-        error = None if found is None or gold is None else min(abs(found - gold), 1000)
-        score = 0.0 if error is None else 0.75 ** float(error)
+        error = None if found is None or gold is None else min(float(abs(found - gold)), 1000.0)
+        score = 0.0 if error is None else 0.75**error
     else:
         score = 1.0 if cell is not None and _words(cell) in {_words(g) for g in verify.gold} else 0.0
     detail = "" if score == 1.0 else f"{str(cell)[:60]} instead of {' or '.join(verify.gold)}"

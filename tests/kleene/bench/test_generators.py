@@ -54,7 +54,7 @@ def sat3_holds(example: Example) -> bool:
 
 def statements_holds(example: Example) -> bool:
     table = [line.strip("| ").split(" | ") for line in (example.context or "").split("\n") if line.startswith("|")]
-    years = [int(y) for y in table[0]]
+    years = [int(y) for y in table[0] if y]
     found = {row[0]: dict(zip(years, (int(c.replace(",", "")) for c in row[1:]), strict=True)) for row in table[2:]}
     assert isinstance(example.verify, Number)
     if asked := re.search(r"percents? did (.+) grow from (\d+) to (\d+)", example.task):

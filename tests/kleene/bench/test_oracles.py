@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kleene.bench.oracles import Answer, Place, Verdict, decide
+from kleene.bench.oracles import Place, decide
+from kleene.bench.oracles.answer import Answer, Verdict
 from kleene.bench.oracles.sat import satisfiable
 from kleene.bench.verify import Exact, Human, Judge, Number, Oolong, Redline, Sat, Shell, Verify
 from kleene.planner.errors import ConfigError

@@ -1,0 +1,197 @@
+"""One attempt at one task: the model's run (mode frozen) or the reference statement (mode relational), then the oracle's verdict."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from kleene.bench.judging import judge_of
+from kleene.bench.oracles import Place, decide
+from kleene.bench.oracles.answer import Answer, Verdict
+from kleene.bench.pack import Ready
+from kleene.bench.verify import Judge, Redline
+from kleene.planner.errors import CallFailed, Cancelled, ConfigError, KleeneError, NoModel, ToolError
+from kleene.planner.specs import BudgetLimits, Usage
+from kleene.session.context import Inline, text_feed
+from kleene.session.feedback import CheckResult
+from kleene.session.validity import valid_share
+from kleene.tools.base import Work
+from kleene.tools.jail import Jail
+from kleene.tools.sandbox import Sandbox
+from kleene.tools.shell import exit_code, run_command
+from kleene.udfs.events import Event, TurnFinished
+
+if TYPE_CHECKING:
+    from kleene.engine import Engine
+
+MODES = ("frozen", "relational")
+SOLVERS = {"frozen": "root", "relational": "worker"}
+SETUP_MS = 60_000
+CHECK_MS = 300_000
+CHECK_LINES = 40
+OpenEngine = Callable[..., AbstractContextManager["Engine"]]
+
+
+@attrs.frozen
+class Options:
+    """How attempts are made. ``open_engine`` takes the options of ``kleene.attach``. ``budget`` is for each task; ``record`` and ``replay`` are
+    folders with one recording an attempt, named TASK.REPEAT.jsonl."""
+
+    mode: str
+    open_engine: OpenEngine
+    budget: BudgetLimits | None = None
+    max_turns: int = 30
+    record: Path | None = None
+    replay: Path | None = None
+    sandbox: Sandbox = attrs.field(factory=Sandbox)
+
+
+@attrs.frozen
+class Attempt:
+    """What came of it."""
+
+    model: str
+    outcome: str
+    verdict: Verdict
+    usage: Usage
+    seconds: float
+    turns: int = 0
+    valid: int = 0
+    statements: int = 0
+
+
+@attrs.frozen
+class _Solved:
+    answer: Answer | None
+    outcome: str
+    usage: Usage
+    error: str = ""
+    turns: int = 0
+    valid: int = 0
+    statements: int = 0
+
+
+def attempt(ready: Ready, repeat: int, workspace: Path, options: Options) -> Attempt:
+    """Make it in a store of its own, so that nothing is answered from another's memo. Raises the model's error where not one reply came."""
+    turns: list[TurnFinished] = []
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, TurnFinished):
+            turns.append(event)
+
+    relational = options.mode == "relational"
+    given: dict[str, Any] = {
+        "workspace": workspace,
+        "on_event": on_event,
+        "budget": options.budget if relational else None,
+        "record": _recording(options.record, ready.id, repeat),
+        "replay": _recording(options.replay, ready.id, repeat),
+    }
+    with tempfile.TemporaryDirectory(prefix="kleene-bench-") as folder:
+        with options.open_engine(store=Path(folder) / "run.duckdb", **given) as engine:
+            model = _model(engine, SOLVERS[options.mode])
+            started = time.monotonic()
+            solved = _query(engine, ready) if relational else _run(engine, ready, workspace, options, turns)
+            seconds = time.monotonic() - started
+            verdict = _judged(engine, ready, solved, workspace, options)
+    return Attempt(model, solved.outcome, verdict, solved.usage, seconds, solved.turns, solved.valid, solved.statements)
+
+
+def _recording(folder: Path | None, task: str, repeat: int) -> Path | None:
+    return None if folder is None else folder / f"{task}.{repeat}.jsonl"
+
+
+def _model(engine: Engine, alias: str) -> str:
+    """The model's name; empty where there is none, which a statement without calls does not need."""
+    try:
+        return engine.services.handler.route(alias).model
+    except NoModel:
+        return ""
+
+
+def _run(engine: Engine, ready: Ready, workspace: Path, options: Options, turns: list[TurnFinished]) -> _Solved:
+    run = engine.run(
+        ready.task,
+        context=ready.context,
+        budget=options.budget,
+        max_turns=options.max_turns,
+        check=None if ready.check is None else _check(ready.check, workspace, options.sandbox),
+        allow=ready.allow,
+    )
+    if run.outcome == "cancelled":
+        raise Cancelled("cancelled")
+    if run.outcome == "failed" and not run.usage.output_tokens and run.cause is not None:
+        raise _down(ready, run.cause)
+    valid, statements = valid_share(turns)
+    answer = None if run.answer is None else Answer(tuple(run.answer.columns), tuple(run.answer.rows))
+    return _Solved(answer, run.outcome, run.usage, run.error or "", run.turns, valid, statements)
+
+
+def _query(engine: Engine, ready: Ready) -> _Solved:
+    assert ready.sql is not None
+    if ready.context is not None:
+        feed = text_feed(Inline(ready.context, "the context"))
+        engine.con.register("kleene_feed", feed.reader())
+        engine.con.execute("CREATE TEMP TABLE ctx AS FROM kleene_feed")
+        engine.con.unregister("kleene_feed")
+    try:
+        result = engine.sql(ready.sql)
+    except Cancelled:
+        raise
+    except KleeneError as error:
+        if isinstance(error, CallFailed | NoModel) and not engine.usage.output_tokens:
+            raise _down(ready, error) from error
+        return _Solved(None, "failed", engine.usage, error.message)
+    return _Solved(Answer(tuple(result.columns), tuple(result.rows)), "final", engine.usage)
+
+
+def _down(ready: Ready, cause: KleeneError) -> KleeneError:
+    """Why the whole run stops: the next task would fare no better."""
+    if isinstance(cause, ConfigError):
+        return cause
+    text = f"task {ready.id}: not one reply came from the model: {cause.message}"
+    return CallFailed(
+        text, kind=getattr(cause, "kind", "other"), hint="when it answers again, --resume goes on from here"
+    )
+
+
+def _judged(engine: Engine, ready: Ready, solved: _Solved, workspace: Path, options: Options) -> Verdict:
+    if solved.answer is None:
+        return Verdict(False, solved.error or solved.outcome)
+    judge = None
+    if isinstance(ready.verify, Judge | Redline):
+        judge = judge_of(engine, SOLVERS[options.mode], needed=isinstance(ready.verify, Judge))
+    return decide(ready.verify, ready.task, solved.answer, Place(workspace, options.sandbox, judge))
+
+
+# Commands of the pack
+
+
+def set_up(ready: Ready, workspace: Path, sandbox: Sandbox) -> None:
+    """Run what stands in ``setup``. Raises ``ConfigError`` where a command fails: then the task is not what the pack says."""
+    for command in ready.setup:
+        done = run_command(sandbox, Work(Jail.of(workspace)), command, timeout_ms=SETUP_MS).finished
+        code, note = exit_code(done.status)
+        if code:
+            said = note or done.stderr.strip().rpartition("\n")[2] or f"exit code {code}"
+            raise ConfigError(f"the setup of task {ready.id} failed: {said}", hint=f"its command: {command}")
+
+
+def _check(command: str, workspace: Path, sandbox: Sandbox) -> Callable[[object], CheckResult]:
+    """The finish check, in the sandbox: it runs what the model has written."""
+
+    def run(_: object) -> CheckResult:
+        try:
+            done = run_command(sandbox, Work(Jail.of(workspace)), command, timeout_ms=CHECK_MS).finished
+        except ToolError as error:
+            return CheckResult(False, error.message)
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        return CheckResult(done.status == 0, "\n".join(lines[-CHECK_LINES:]))
+
+    return run

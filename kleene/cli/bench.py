@@ -1,0 +1,172 @@
+"""``bench``: run a pack of tasks with known answers, and report how it fared."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kleene.cli.command import Command
+from kleene.cli.options import add_global_options, count
+from kleene.cli.table import visible
+from kleene.planner.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kleene.bench.results import Row
+    from kleene.cli.invocation import Invocation
+
+MODES = ("frozen", "relational")
+DEFAULT_TURNS = 30
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="run|report", required=True)
+
+    def action(name: str, usage: str) -> argparse.ArgumentParser:
+        made: argparse.ArgumentParser = actions.add_parser(
+            name, prog=f"{parser.prog} {name}", usage=f"%(prog)s {usage}"
+        )
+        add_global_options(made, of_command=True)
+        return made
+
+    add = action("run", "PACK [OPTIONS]").add_argument
+    add("pack", metavar="PACK", help="a pack's folder, or its .toml or .json")
+    add("--mode", choices=MODES, default="frozen", help="a model's runs, or the pack's reference SQL (default: frozen)")
+    add("--results", metavar="FILE", help="where rows go (default: .kleene/bench/PACK-MODE.csv in the workspace)")
+    add("--resume", action="store_true", help="go on with the results that are there")
+    add("--limit", metavar="N", type=count, help="at most the first N tasks")
+    add("--sample", metavar="N", type=count, help="N tasks drawn with --seed; those that continue one come with it")
+    add("--seed", metavar="S", type=count, default=0, help="of --sample (default: 0)")
+    add("--repeats", metavar="N", type=count, default=1, help="each task so often (default: 1)")
+    add("--jobs", metavar="N", type=count, default=1, help="tasks at a time (default: 1)")
+    add("--max-turns", metavar="N", type=count, default=DEFAULT_TURNS, help=f"of a run (default: {DEFAULT_TURNS})")
+    action("report", "RESULTS... [OPTIONS]").add_argument("files", metavar="RESULTS", nargs="+")
+
+
+def execute(inv: Invocation) -> int:
+    return {"run": run, "report": report}[inv.args.action](inv)
+
+
+def run(inv: Invocation) -> int:
+    from kleene.bench.attempt import Options
+    from kleene.bench.pack import read_pack
+    from kleene.bench.results import ResultsFile
+    from kleene.bench.runner import Choice, no_reference, run_pack
+    from kleene.cli.exits import misconfigured
+    from kleene.tools.sandbox import Sandbox
+
+    args, terminal = inv.args, inv.terminal
+    with misconfigured():
+        pack = read_pack(args.pack)
+        path = Path(args.results or Path(args.workspace) / ".kleene" / "bench" / f"{pack.name}-{args.mode}.csv")
+        results = ResultsFile(path, pack=pack.name, digest=pack.digest[:16], mode=args.mode, resume=args.resume)
+    options = Options(
+        mode=args.mode,
+        open_engine=opener(inv),
+        budget=inv.budget,
+        max_turns=args.max_turns,
+        record=folder_of(args.record, "--record", make=True),
+        replay=folder_of(args.replay, "--replay"),
+        sandbox=Sandbox(unsafe=args.unsafe_shell),
+    )
+    choice = Choice(args.limit, args.sample, args.seed, args.repeats)
+    try:
+        done = run_pack(
+            pack, choice, options, results, jobs=args.jobs, on_row=lambda row: terminal.say(visible(line_of(row)))
+        )
+    finally:
+        results.close()
+    if done.skipped and not done.ran and not done.before:
+        raise no_reference(pack)
+    before = f", {done.before:,} were there before" if done.before else ""
+    skipped = f", {done.skipped:,} have no reference SQL" if done.skipped else ""
+    terminal.say(f"{done.ran:,} attempts{before}{skipped}: python -m kleene bench report {path}")
+    return 0
+
+
+def opener(inv: Invocation) -> Any:
+    """Opens the engine of an attempt: the invocation's models and configuration, but a workspace, store and recording of its own."""
+    from kleene.cli.exits import misconfigured
+    from kleene.config import load_config
+
+    args = inv.args
+    with misconfigured():
+        with_config = load_config(args.workspace, file=args.config)
+        _ = inv.models  # a script is run once, before threads ask for it
+
+    @contextmanager
+    def open_engine(**given: Any) -> Iterator[Any]:
+        engine = inv.open(config=with_config, mcp=False, **given)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+    return open_engine
+
+
+def folder_of(path: str | None, option: str, *, make: bool = False) -> Path | None:
+    """A folder of recordings. Raises ``ConfigError`` where it is none."""
+    if path is None:
+        return None
+    folder = Path(path)
+    if make and not folder.exists():
+        folder.mkdir(parents=True)
+    if not folder.is_dir():
+        raise ConfigError(
+            f"{option} {path} is no folder", hint="a bench has one recording an attempt: TASK.REPEAT.jsonl"
+        )
+    return folder
+
+
+def line_of(row: Row) -> str:
+    word = {True: "ok", False: "NO", None: "??"}[row.solved]
+    repeat = f" ({row.repeat})" if row.repeat > 1 else ""
+    detail = f": {row.detail}" if row.detail and row.solved is not True else ""
+    return f"{word} {row.task}{repeat} · {row.calls:,} calls · {row.tokens:,} tokens · ${row.dollars:.4f} · {row.seconds:.1f} s{detail}"
+
+
+def report(inv: Invocation) -> int:
+    from itertools import chain
+
+    import attrs
+
+    from kleene.bench.report import Line, summarise
+    from kleene.bench.results import read_rows
+    from kleene.cli.exits import misconfigured
+    from kleene.result import Result
+
+    with misconfigured():
+        lines = summarise(chain.from_iterable(map(read_rows, inv.args.files)))
+    kinds = {"str": "VARCHAR", "int": "BIGINT"}
+    fields = attrs.fields(Line)
+    types = tuple(kinds.get(str(f.type), "DOUBLE") for f in fields)
+    inv.write(Result(tuple(f.name for f in fields), types, rows=[attrs.astuple(line) for line in lines]))
+    return 0
+
+
+COMMAND = Command(
+    name="bench",
+    summary="run a pack of tasks with known answers, and report how it fared",
+    usage="run PACK [OPTIONS] | report RESULTS... [OPTIONS]",
+    description="""\
+run gives each task of a pack to the model (--mode frozen), or runs the pack's own reference SQL without one that writes
+(--mode relational). Each attempt has a workspace and a store of its own; its row is on disk before the next begins, and
+--resume runs only what is missing. --budget-* hold for each task. --record and --replay name a folder here, with one
+recording an attempt. A model that does not answer at all stops the run with the reason. report gives the pass rate with
+its 95 % interval (Wilson), calls, tokens, dollars, seconds and the share of statements that were valid at once.""",
+    examples="""\
+# six tasks of the shell, and what came of them
+python -m kleene bench run tasks/packs/terminal --results terminal.csv
+python -m kleene bench report terminal.csv
+
+# ten of thirty long logbooks, three times each, four at a time
+python -m kleene bench run tasks/packs/logbook-hard --sample 10 --seed 1 --repeats 3 --jobs 4 --budget-dollars 0.50
+
+# the same tasks by the reference statements: what a planned query costs
+python -m kleene bench run tasks/packs/logbook-hard --mode relational --model local""",
+    add_arguments=add_arguments,
+    execute=execute,
+)
