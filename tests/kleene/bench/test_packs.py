@@ -1,0 +1,60 @@
+"""The packs that come with the project: they are read, their tasks can be solved, and doing nothing solves none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kleene.bench.attempt import set_up
+from kleene.bench.oracles import Place, decide
+from kleene.bench.oracles.answer import Answer
+from kleene.bench.pack import read_pack
+from kleene.tools.base import Work
+from kleene.tools.jail import Jail
+from kleene.tools.sandbox import Sandbox
+from kleene.tools.shell import run_command
+from tests.kleene.bench.test_generators import HOLDS, generate
+from tests.kleene.tools.work import needs_sandbox
+
+PACKS = Path(__file__).resolve().parents[3] / "tasks" / "packs"
+COUNTS = {"finance-synthetic": 20, "legal-synthetic": 20, "logbook-hard": 30, "oolong-like": 20, "terminal": 6}
+
+
+def test_every_pack_is_here() -> None:
+    assert {p.parent.name: len(read_pack(p.parent).tasks) for p in PACKS.glob("*/pack.toml")} == COUNTS
+
+
+@pytest.mark.parametrize("name", [n for n in COUNTS if n != "terminal"])
+def test_a_generated_pack_holds_what_its_generator_gives(name: str) -> None:
+    pack = read_pack(PACKS / name)
+    assert pack.name == name
+    for task in pack.tasks:
+        assert task.source is not None
+        ready, made = pack.ready(task), generate(task.source.generator, task.source.dial, task.source.seed)
+        assert (ready.task, ready.context, ready.verify) == (made.task, made.context, made.verify)
+        assert ready.sql is not None and HOLDS[task.source.generator](made)
+    assert len({pack.ready(task).context for task in pack.tasks}) == len(pack.tasks)
+
+
+# A way to do each task of the shell, as a person would: its output is the answer.
+BY_HAND = {
+    "create-file": "echo 'hello, world' > greeting.txt",
+    "count-lines": "find notes -name '*.txt' -exec cat {} + | wc -l",
+    "rename-logs": 'for f in logs/*.log; do mv "$f" "${f%.log}.txt"; done',
+    "count-todo": "grep -rh TODO --include='*.py' src | wc -l",
+    "sum-column": "grep ^north sales.csv | awk -F, '{s += $NF} END {print s}'",
+    "write-json": 'echo \'{"name": "Bruno", "born": 1958}\' > oldest.json',
+}
+
+
+@needs_sandbox
+@pytest.mark.parametrize("id_", BY_HAND)
+def test_a_task_of_the_shell_is_solved_by_hand_and_not_by_nothing(id_: str, tmp_path: Path) -> None:
+    pack = read_pack(PACKS / "terminal")
+    ready = pack.ready(next(task for task in pack.tasks if task.id == id_))
+    set_up(ready, tmp_path, Sandbox())
+    assert decide(ready.verify, ready.task, Answer(("a",), (("done",),)), Place(tmp_path)).solved is False
+    done = run_command(Sandbox(), Work(Jail.of(tmp_path)), BY_HAND[id_]).finished
+    assert (done.status, done.stderr) == (0, "")
+    assert decide(ready.verify, ready.task, Answer(("a",), ((done.stdout.strip(),),)), Place(tmp_path)).solved
