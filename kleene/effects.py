@@ -123,8 +123,9 @@ def foretold(call: ToolCall, box: Toolbox, rows: Sequence[tuple[Any, ...]], sess
 
 
 def times(count: int) -> str:
-    """>>> times(1), times(2000)
-    ('once', '2,000 times')
+    """
+    >>> times(1), times(2000)
+    ('once', '2000 times')
     """
     return "once" if count == 1 else f"{number(count)} times"
 

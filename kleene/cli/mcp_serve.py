@@ -87,7 +87,8 @@ def budget_of(inv: Invocation) -> BudgetLimits:
 
 
 def is_loopback(host: str) -> bool:
-    """>>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    """
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
     """
     try:

@@ -89,7 +89,8 @@ class Watch:
 
 
 def said_end(code: int) -> str:
-    """>>> said_end(-9), said_end(3)
+    """
+    >>> said_end(-9), said_end(3)
     ('it was killed by signal 9', 'it ended with exit code 3')
     """
     return f"it was killed by signal {-code}" if code < 0 else f"it ended with exit code {code}"

@@ -145,7 +145,11 @@ def test_an_object_made_by_hand_reads_the_environment(monkeypatch: pytest.Monkey
     assert Anthropic("m", api_key="k").connection.headers == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
 
 
-@pytest.mark.parametrize("models", [3, object(), {"worker": 3}, {"worker": []}, {}], ids=repr)
+@pytest.mark.parametrize(
+    "models",
+    [3, object(), {"worker": 3}, {"worker": []}, {}],
+    ids=["a number", "an object", "a number for an alias", "none for an alias", "empty"],
+)
 def test_what_is_no_model_is_a_config_error(models: Any) -> None:
     with pytest.raises(ConfigError):
         build_handler(models, Config())
