@@ -11,7 +11,7 @@ from kleene.planner import nodes
 from kleene.planner.catalog import Catalog
 from kleene.planner.errors import PolicyError, number
 from kleene.planner.settings import KEYS, Settings
-from kleene.planner.specs import BudgetLimits
+from kleene.planner.specs import BudgetLimits, Usage
 from kleene.planner.statements import Statement, agent_spec, function_spec, setting_value
 from kleene.result import Result
 
@@ -82,9 +82,21 @@ def _reset(key: str, state: State, ledger: Ledger, *, trust: str) -> Result:
 
 def _limit(limits: BudgetLimits, ledger: Ledger, *, trust: str) -> None:
     if trust == "model":
+        _check_room(limits, ledger.used)
         ledger.lower(limits)
         return
     ledger.lower(limits, allow_raise=True)
+
+
+def _check_room(limits: BudgetLimits, used: Usage) -> None:
+    """A session that lowers its budget below what it has used would end at once, which no model means."""
+    for dimension, spent in (("calls", used.requests), ("tokens", used.tokens), ("dollars", used.dollars)):
+        limit = getattr(limits, dimension)
+        if limit is not None and limit < spent:
+            raise PolicyError(
+                f"{number(spent)} {dimension} are used already: a limit of {number(limit)} would end the session",
+                hint="limits count from the session's start; SET statement.calls = n caps each statement",
+            )
 
 
 def _show(what: str, state: State, ledger: Ledger) -> Result:

@@ -172,7 +172,7 @@ class Dispatcher:
         misfit = context.ledger.fits(total.calls, total.tokens, total.dollars)
         if misfit is not None:
             dimension, needed, remaining = misfit
-            raise refusal(dimension, needed, remaining)
+            raise refusal(dimension, needed, remaining, cap=_cap(context, dimension, remaining))
 
     # -- asking --------------------------------------------------------------------------------------------------------------------
 
@@ -494,7 +494,14 @@ def expected(context: StatementContext, works: Sequence[Work]) -> Estimate:
     return total
 
 
-def refusal(dimension: str, needed: float, remaining: float) -> Refused:
+def _cap(context: StatementContext, dimension: str, remaining: float) -> str | None:
+    """The setting that a person or a model would change, where it is the statement's own cap that is met."""
+    cap = context.settings.statement_calls
+    is_met = dimension == "calls" and cap is not None and remaining == cap - context.ledger.used.requests
+    return "RESET statement.calls or raise it" if is_met else None
+
+
+def refusal(dimension: str, needed: float, remaining: float, cap: str | None = None) -> Refused:
     what = "$" + number(needed) if dimension == "dollars" else f"{number(needed)} {dimension}"
     left = "$" + number(remaining) if dimension == "dollars" else number(remaining)
     return Refused(
@@ -502,7 +509,7 @@ def refusal(dimension: str, needed: float, remaining: float) -> Refused:
         dimension=dimension,
         needed=needed,
         remaining=remaining,
-        hint=f"add a filter or LIMIT, use a cheaper alias, or raise budget.{dimension}",
+        hint=f"add a filter or LIMIT, use a cheaper alias, or {cap or f'raise budget.{dimension}'}",
     )
 
 

@@ -142,3 +142,19 @@ def test_the_statements_of_one_reply_are_each_checked():
         "SELECT 1",
         "SELECT * FROM read_text('x')",
     ]
+
+
+def test_a_session_is_told_when_a_limit_would_end_it(session):
+    session.sql("SELECT text FROM mine WHERE llm_bool('about ' || text)")
+    with pytest.raises(kleene.PolicyError) as caught:
+        session.sql("SET budget.calls = 0")
+    assert caught.value.message == "1 calls are used already: a limit of 0 would end the session"
+    session.sql("SET budget.calls = 2")
+    assert session.ledger.remaining().calls == 1
+
+
+def test_a_statements_own_cap_is_named(session):
+    session.sql("SET statement.calls = 1")
+    with pytest.raises(kleene.Refused) as caught:
+        session.sql("SELECT llm_bool('is ' || i) FROM range(3) t(i)")
+    assert caught.value.hint == "add a filter or LIMIT, use a cheaper alias, or RESET statement.calls or raise it"
