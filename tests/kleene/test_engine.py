@@ -718,7 +718,8 @@ def test_explain_text(db):
             "#1 llm_bool('q ' || body)  [λ worker]  20 calls, ~1720 tok, $0\n"
             "#2 llm_bool('r ' || id)  [λ worker]  ≈ 10 calls, ~860 tok, $0  (waits for #1; pass rate 0.5 assumed)\n"
             "total: ≈ 30 calls, ~2580 tok, $0\n"
-            "rules: stage"
+            "order: #1, then #2  (by 20 and 100 arguments; pass rates are not known before)\n"
+            "rules: order, stage"
         )
         assert str(k.explain("SELECT 1")) == "no calls: DuckDB runs the statement as it is\ntotal: 0 calls"
 
@@ -827,8 +828,8 @@ def test_a_lone_surrogate_becomes_a_replacement_character_and_a_pair_one_charact
         ),
         (
             "CALL llm('x')",
-            "error: Table Function with name llm does not exist\nline 1: CALL llm('x')\n             ^^^\n"
-            "hint: it is called in a query: SELECT llm(...)",
+            "error: llm is no tool with effects; CALL is for those\nline 1: CALL llm('x')\n             ^^^\n"
+            "hint: SELECT llm(...)",
         ),
         ("SELECT f(1)", "error: Scalar Function with name f does not exist\nline 1: SELECT f(1)\n               ^"),
         ("SELECT 'abc", "error: unterminated string literal\nline 1: SELECT 'abc\n               ^"),

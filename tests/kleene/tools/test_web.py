@@ -671,4 +671,4 @@ def test_an_unknown_service_is_refused() -> None:
 
 def test_a_dry_run_says_what_would_be_fetched() -> None:
     assert describe(("https://example.com/",)) == "fetch https://example.com/"
-    assert web_search(None).describe(("a\nb", 3)) == "search the web for 'a b'"
+    assert web_search(None).describe(("a\nb", 3)) == "search the web for 'a\\\\nb'"

@@ -415,7 +415,7 @@ def test_building_ends_with_the_statement(work: Work) -> None:
     [
         ("write_file", ("notes.md", "ü" * 602), "write notes.md (1,204 bytes)"),
         ("append_file", ("notes.md", "x"), "append to notes.md (1 byte)"),
-        ("patch", ("a.py", "x\n  = 1", "y" * 50), "patch a.py: 'x = 1' -> '" + "y" * 40 + "... (10 more)'"),
+        ("patch", ("a.py", "x\n  = 1", "y" * 50), "patch a.py: 'x\\\\n = 1' -> '" + "y" * 40 + "... (10 more)'"),
         ("mkdir", ("a/b",), "make folder a/b"),
         ("remove", ("a",), "remove a"),
         ("write_file", (None, None), "write None (0 bytes)"),
