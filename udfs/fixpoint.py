@@ -121,17 +121,19 @@ class _Runs:
             started = loop.clock()
             result, error, notes = self._once(watch=self._several and self._number > 1)
             lacking = [r for r in loop.routes if r.pressing]
-            if not notes and not lacking:
+            compared = loop.suspicious and self._number == 1 and not loop.is_settled() and self._lacks(notes)
+            if compared:
+                result = None
+                notes = self._compare_dry_runs(notes, lacking)
+                lacking = [r for r in loop.routes if r.pressing]
+            if not notes and not lacking:  # once a run: a stop counts what it has chosen as asked
                 notes = self._waves()
-            if not notes and not lacking:
+            if not notes and not lacking and not compared:
                 loop.asking.wait(early=False, not_before=0.0)  # what was asked is paid for: it is kept
                 if error is not None:
                     raise error
                 return result
             del result
-            if loop.suspicious and self._number == 1 and not loop.is_settled():
-                notes = self._compare_dry_runs(notes, lacking)
-                lacking = [r for r in loop.routes if r.pressing]
             if self._recalled(lacking):
                 continue
             new = self._not_out(self._due(notes, lacking))
@@ -146,6 +148,11 @@ class _Runs:
                 rounds += 1
             self._early = self._early and self._number < loop.max_runs + rounds
         raise self._unstable(notes)
+
+    def _lacks(self, notes: list[Wanted]) -> bool:
+        """Whether the run that ended lacks anything, if only under a stop."""
+        loop = self._loop
+        return bool(notes) or any(s.missing for s in loop.stops) or any(r.patterns for r in loop.routes)
 
     def _waves(self) -> list[Wanted]:
         for route in self._loop.routes:
@@ -206,7 +213,7 @@ class _Runs:
         before = {w.site.name: set(w.keys) for w in self._merged([a for r in routes for a in r.wanted()], notes)}
         _, _, again = self._once(watch=False)
         if self._loop.is_settled():
-            return again if again or any(r.pressing for r in self._loop.routes) else self._waves()
+            return again
         for want in self._merged([a for r in routes for a in r.wanted()], again):
             if want.site.name in self._loop.independent and before.get(want.site.name, set()) != set(want.keys):
                 raise Shifting(want.site.name)

@@ -195,6 +195,11 @@ class _Keeper:
         if single and isinstance(item, exp.Subquery) and not pure and not aggregates(block):
             self._cover(item.this)
             return
+        if any(self._is_pure(c) or holds(c, Seen) for c in calls):
+            # What joins it to the block around it, or counts its rows, stays where it is: in a block of its own DuckDB would move it, and the calls
+            # would be asked for rows that the condition drops.
+            self._keep_item_beside(block, item, pure, calls, single=single)
+            return
         try:
             below = over_groups(block, self._context) if not calls else None
         except Opaque:
@@ -202,12 +207,18 @@ class _Keeper:
         try:
             below = below or over_joins(block, pure, calls, self._context, self._whole(block, calls))
         except Opaque:
-            if not single:
-                raise
-            self._keep_item(item, pure)
-            block.set("where", exp.Where(this=all_of([copied(c) for c in calls])) if calls else None)
+            self._keep_item_beside(block, item, pure, calls, single=single)
             return
         self._replace_bound(below)
+
+    def _keep_item_beside(
+        self, block: exp.Select, item: exp.Expr, pure: list[exp.Expr], calls: list[exp.Expr], *, single: bool
+    ) -> None:
+        """Keep the block's one FROM item with the conditions that read it alone; the others stay in the block."""
+        if not single:
+            raise Opaque
+        self._keep_item(item, pure)
+        block.set("where", exp.Where(this=all_of([copied(c) for c in calls])) if calls else None)
 
     def _alone_in(self, block: exp.Select, conditions: list[exp.Expr]) -> list[exp.Expr]:
         """The conditions that read the block's own sources only."""
