@@ -165,19 +165,24 @@ class Executor:
         return self._sql(text, params, sys._getframe(1))
 
     def _sql(self, text: str, params: Params, frame: FrameType | None) -> Result:
+        with self._read(text, params) as (statements, params):
+            result = message("no statement")
+            for statement in statements:
+                result = self.run_statement(statement, params, frame)
+            return result
+
+    @contextmanager
+    def _read(self, text: str, params: Params) -> Iterator[tuple[list[Statement], Params]]:
+        """The statements of a text and their parameters, while nothing else runs here."""
         self._check_place()
         with self._lock, shallow():
             self._check_open()
             text, params = clean(_text(text)), cleaned(params)
             statements = parse(text)
-            if not statements:
-                return message("no statement")
-            self.connection.check_free()
-            self._settle()
-            result = message("no statement")
-            for statement in statements:
-                result = self.run_statement(statement, params, frame)
-            return result
+            if statements:
+                self.connection.check_free()
+                self._settle()
+            yield list(statements), params
 
     def run_statement(self, statement: Statement, params: Params = None, frame: FrameType | None = None) -> Result:
         """Run one parsed statement."""
@@ -406,42 +411,43 @@ class Executor:
         self, statement: Statement, tree: nodes.Explain, params: Params, frame: FrameType | None
     ) -> Result:
         inner = with_tree(statement, tree.this)
-        how, analyze = str(tree.args.get("format") or "text"), bool(tree.args.get("analyze"))
-        if isinstance(tree.this, nodes.Calibrate):
-            if analyze:
-                return _actual(self._calibrate(inner, tree.this, params, frame))
-            return _formatted(self._explained_calibration(inner, tree.this, params, frame), how)
-        plan = self._plan(inner, tree.this, params) if not isinstance(tree.this, nodes.OwnStatement) else None
-        if isinstance(tree.this, nodes.CallTool):
-            return self._explain_call(inner, tree, params, frame)
-        if isinstance(tree.this, nodes.Final):
-            query = final_query(tree.this)
-            inner = with_tree(statement, query)
-            plan = self._plan(inner, query, params)
-        if plan is None or not plan.sites:
-            if isinstance(tree.this, nodes.OwnStatement):
-                return _lines("no calls: the statement changes the session only")
-            return self._pure(statement, statement.text, params, frame)
-        if analyze:
-            return _actual(self._query(inner, inner.tree, params, frame))  # type: ignore[arg-type]
-        return _formatted(self._explained(inner, plan, params, frame), how)
-
-    def _explained_calibration(
-        self, statement: Statement, tree: nodes.Calibrate, params: Params, frame: FrameType | None
-    ) -> Plan:
-        with self._calibrator(statement, tree, params, frame) as calibrator:
-            return self.connection.in_worker(calibrator.explain, calibrator.running.cancel)
-
-    def _explain_call(
-        self, statement: Statement, tree: nodes.Explain, params: Params, frame: FrameType | None
-    ) -> Result:
-        """A dry run: what the query's calls would cost, and what the tool would do where the rows need no call."""
         if tree.args.get("analyze"):
-            return _actual(self._call(statement, tree.this, params, frame))
-        call = self._tool_call(statement, tree.this)
-        if call is None:
+            is_own = isinstance(tree.this, nodes.CallTool | nodes.Calibrate)
+            if is_own or self._with_calls(inner, params) is not None:
+                return _actual(self._run(inner, params, frame))
+            found = None
+        else:
+            found = self._plan_of(inner, params, frame)
+        if found is not None:
+            return _formatted(found, str(tree.args.get("format") or "text"))
+        if isinstance(tree.this, nodes.CallTool):
             return _lines("no calls: CALL runs a procedure of DuckDB's own")
-        return _lines(self._call_plan(statement, call, params, frame).text)
+        if isinstance(tree.this, nodes.OwnStatement) and not isinstance(tree.this, nodes.Final):
+            return _lines("no calls: the statement changes the session only")
+        return self._pure(statement, statement.text, params, frame)
+
+    def _with_calls(self, statement: Statement, params: Params) -> tuple[Statement, CallPlan] | None:
+        """A query, write or FINAL with its plan, None where it makes no call."""
+        tree = statement.tree
+        if isinstance(tree, nodes.Final):
+            tree = final_query(tree)
+            statement = with_tree(statement, tree)
+        if tree is None or isinstance(tree, nodes.OwnStatement):
+            return None
+        plan = self._plan(statement, tree, params)
+        return (statement, plan) if plan is not None and plan.sites else None
+
+    def _plan_of(self, statement: Statement, params: Params, frame: FrameType | None) -> Plan | None:
+        """What a statement would cost and do, None where it makes no call."""
+        tree = statement.tree
+        if isinstance(tree, nodes.CallTool):
+            call = self._tool_call(statement, tree)
+            return None if call is None else self._call_plan(statement, call, params, frame)
+        if isinstance(tree, nodes.Calibrate):
+            with self._calibrator(statement, tree, params, frame) as calibrator:
+                return self.connection.in_worker(calibrator.explain, calibrator.running.cancel)
+        found = self._with_calls(statement, params)
+        return None if found is None else self._explained(*found, params, frame)
 
     def _call_plan(self, statement: Statement, call: ToolCall, params: Params, frame: FrameType | None) -> Plan:
         from kleene.effects import foretold
@@ -459,39 +465,18 @@ class Executor:
     def explain(self, text: str, params: Params = None) -> Plan:
         """What the statement (the last one of the text) would cost now. Runs DuckDB's part once with nothing sent; see ``Plan``."""
         frame = sys._getframe(1)
-        self._check_place()
-        with self._lock, shallow():
-            self._check_open()
-            text, params = clean(_text(text)), cleaned(params)
-            statements = parse(text)
+        with self._read(text, params) as (statements, params):
             if not statements:
                 raise PlanError("there is no statement to explain")
-            self.connection.check_free()
             statement = statements[-1]
-            tree = statement.tree
-            if isinstance(tree, nodes.Explain):
-                statement, tree = with_tree(statement, tree.this), tree.this
-            if isinstance(tree, nodes.Final):
-                tree = final_query(tree)
-                statement = with_tree(statement, tree)
-            if isinstance(tree, nodes.CallTool):
-                with self._problems(statement):
-                    call = self._tool_call(statement, tree)
-                    return (
-                        pure_plan(statement.text, "other")
-                        if call is None
-                        else self._call_plan(statement, call, params, frame)
-                    )
-            if isinstance(tree, nodes.Calibrate):
-                with self._problems(statement):
-                    return self._explained_calibration(statement, tree, params, frame)
-            if tree is None or isinstance(tree, nodes.OwnStatement):
-                return pure_plan(statement.text, "other")
+            if isinstance(statement.tree, nodes.Explain):
+                statement = with_tree(statement, statement.tree.this)
+            is_query = not isinstance(statement.tree, nodes.OwnStatement | None) or isinstance(
+                statement.tree, nodes.Final
+            )
             with self._problems(statement):
-                plan = self._plan(statement, tree, params)
-                if plan is None or not plan.sites:
-                    return pure_plan(statement.text)
-                return self._explained(statement, plan, params, frame)
+                found = self._plan_of(statement, params, frame)
+            return found or pure_plan(statement.text, "query" if is_query else "other")
 
     def _explained(self, statement: Statement, plan: CallPlan, params: Params, frame: FrameType | None) -> Plan:
         with self._tables(plan.tree, frame), self._run_as(statement, plan) as running:
