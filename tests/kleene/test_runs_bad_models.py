@@ -46,10 +46,10 @@ CALLS = BudgetLimits(calls=40)
             1,
         ),
         (
-            [sql("SET budget.calls = 1000000"), sql("SET budget.calls = 0"), sql("SELECT 1")],
+            [sql("SET budget.calls = 1000000"), sql("SET budget.calls = 3"), sql("SELECT 1")],
             "budget_exhausted",
-            "calls budget exceeded: 3 > 0",
-            2,
+            "calls budget exceeded: 4 > 3",
+            3,
         ),
     ],
     ids=["prose", "empty", "comment", "repeats-an-error", "never-ends", "declines", "raises-then-lowers-its-budget"],
