@@ -76,7 +76,7 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """For notebooks: the text, and DuckDB's SQL below it."""
-        from kleene.html import plan_html
+        from kleene.rendering.html import plan_html
 
         return plan_html(self.text, self.duckdb_sql)
 

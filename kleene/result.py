@@ -130,13 +130,13 @@ class Result:
 
     def show(self, limit: int = 40) -> None:
         """Print the first rows as a table."""
-        from kleene.cli.table import show_result
+        from kleene.rendering.table import show_result
 
         show_result(self, limit)
 
     def _repr_html_(self) -> str:
         """For notebooks: the first rows, usage and warnings, all escaped."""
-        from kleene.html import result_html
+        from kleene.rendering.html import result_html
 
         return result_html(self)
 

@@ -34,7 +34,7 @@ READERS = (
     "kleene.tools.index",
     "kleene.session.context",
     "kleene.documents",
-    "kleene.cli.rows",
+    "kleene.rendering.rows",
     "kleene.cli.reading",
 )
 
@@ -60,7 +60,7 @@ CONFINED = {
     "httpx2": ("kleene.mcp",),
     "uvicorn": ("kleene.mcp",),
     "prompt_toolkit": ("kleene.repl", "kleene.cli.setup"),
-    "rich": ("kleene.cli", "kleene.repl"),
+    "rich": ("kleene.cli", "kleene.rendering", "kleene.repl"),
     "opentelemetry": ("kleene.otel",),
     "IPython": ("kleene.notebook",),
 }

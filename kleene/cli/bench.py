@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options, count
-from kleene.cli.table import visible
 from kleene.planner.errors import ConfigError
+from kleene.rendering.table import visible
 
 if TYPE_CHECKING:
     from kleene.bench.results import Row

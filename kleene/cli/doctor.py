@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(inv: Invocation) -> int:
-    from kleene.cli.rows import text_table
+    from kleene.rendering.rows import text_table
 
     found = [*models(inv), local_model(), store(inv), sandbox()]
     inv.write(text_table(COLUMNS, [(f.part, f.state, f.detail) for f in found]))

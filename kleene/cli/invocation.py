@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from kleene.cli.exits import misconfigured
-from kleene.cli.formats import SCREEN_ROWS, write_rows
-from kleene.cli.rows import Relation
-from kleene.cli.table import Limits
 from kleene.cli.terminal import Terminal
+from kleene.rendering.formats import SCREEN_ROWS, write_rows
+from kleene.rendering.rows import Relation
+from kleene.rendering.table import Limits
 
 if TYPE_CHECKING:
     from kleene.planner.errors import KleeneError

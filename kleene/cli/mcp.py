@@ -70,10 +70,10 @@ def execute(inv: Invocation) -> int:
 
 def list_servers(inv: Invocation) -> int:
     """One row a server: whether it starts, and the names that its tools have in SQL."""
-    from kleene.cli.rows import text_table
     from kleene.mcp.entries import find_entries
     from kleene.mcp.servers import Servers
     from kleene.planner.errors import ToolError
+    from kleene.rendering.rows import text_table
 
     found = find_entries(inv.args.workspace)
     servers = Servers(found.on.values(), inv.args.workspace, inv.terminal.say)

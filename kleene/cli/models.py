@@ -9,8 +9,8 @@ from kleene.cli.command import Command
 
 if TYPE_CHECKING:
     from kleene.cli.invocation import Invocation
-    from kleene.cli.rows import Table
     from kleene.models.provider import Handler
+    from kleene.rendering.rows import Table
     from kleene.udfs.protocols import Route
 
 COLUMNS = (
@@ -46,7 +46,7 @@ def table_of(handler: Handler) -> Table:
     import pyarrow
 
     from kleene.cli.handlers import routes_of
-    from kleene.cli.rows import Table
+    from kleene.rendering.rows import Table
 
     rows = []
     for alias in handler.known_aliases() or ("worker",):

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kleene.cli.table import visible
 from kleene.cli.terminal import Terminal
+from kleene.rendering.table import visible
+from kleene.rendering.usage import thousands
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -186,16 +187,6 @@ def bar(dimension: str, share: float) -> str:
     """
     full = min(10, int(share * 10))
     return "▰" * full + "▱" * (10 - full) + f" {min(share, 1):.0%} of the {dimension}"
-
-
-def thousands(count: int) -> str:
-    """
-    >>> thousands(999), thousands(34_100), thousands(2_500_000)
-    ('999', '34.1k', '2.5M')
-    """
-    if count < 1_000:
-        return str(count)
-    return f"{count / 1e3:.1f}k" if count < 1e6 else f"{count / 1e6:.1f}M"
 
 
 @contextmanager

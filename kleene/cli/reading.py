@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kleene.cli.exits import misconfigured
 from kleene.cli.invocation import Invocation
-from kleene.cli.rows import Table
 from kleene.planner.errors import StoreLocked
+from kleene.rendering.rows import Table
 
 if TYPE_CHECKING:
     import duckdb

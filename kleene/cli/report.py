@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from kleene.cli.exits import Exit
 from kleene.cli.invocation import Invocation, ResultLike
-from kleene.cli.usage import usage_line
+from kleene.rendering.usage import usage_line
 
 if TYPE_CHECKING:
-    from kleene.cli.rows import Relation
     from kleene.planner.specs import Usage
+    from kleene.rendering.rows import Relation
 
 QUERY = re.compile(r"[\s(]*(SELECT|FROM|WITH|VALUES|TABLE)\b", re.IGNORECASE)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from kleene.cli.command import Command
 from kleene.cli.options import count
-from kleene.cli.table import visible
 from kleene.planner.errors import ConfigError
+from kleene.rendering.table import visible
 
 if TYPE_CHECKING:
     from kleene.cli.invocation import Invocation, RunLike
     from kleene.cli.progress import Tally
-    from kleene.cli.rows import Relation
+    from kleene.rendering.rows import Relation
 
 DEFAULT_TURNS = 30
 

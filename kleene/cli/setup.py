@@ -222,7 +222,7 @@ def local_is_installed() -> bool:
 
 def show(inv: Invocation) -> int:
     """Print every field that is set, keys masked, and where it is from."""
-    from kleene.cli.rows import text_table
+    from kleene.rendering.rows import text_table
 
     with misconfigured():
         rows = list(_fields(_config(inv)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kleene.cli.progress import Tally
-from kleene.cli.table import visible
 from kleene.cli.terminal import Terminal
+from kleene.rendering.table import visible
 
 if TYPE_CHECKING:
     from kleene.udfs.events import Event, TurnFinished

@@ -218,7 +218,7 @@ def _run(engine: Any, rules: Rules, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def answer_of(result: Any, most: int) -> dict[str, Any]:
     """A relation as JSON: at most so many rows, and at most ``ANSWER_BYTES`` of them."""
-    from kleene.cli.rows import Table, json_batches
+    from kleene.rendering.rows import Table, json_batches
 
     rows: list[Any] = []
     size = 0

@@ -14,8 +14,8 @@ import attrs
 
 from kleene.cli.exits import UsageError
 from kleene.cli.runs import QUERY as RUNS
-from kleene.cli.table import visible
 from kleene.planner.errors import Cancelled, did_you_mean
+from kleene.rendering.table import visible
 from kleene.repl.shell import Shell
 from kleene.repl.suggest import Word
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TextIO
 
 from kleene.cli.exits import UsageError
-from kleene.cli.formats import SCREEN_ROWS, write_rows
 from kleene.cli.invocation import Invocation
-from kleene.cli.rows import Relation
-from kleene.cli.table import Limits
+from kleene.rendering.formats import SCREEN_ROWS, write_rows
+from kleene.rendering.rows import Relation
+from kleene.rendering.table import Limits
 
 BY_SUFFIX = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".md": "markdown", ".txt": "table"}
 MORE = r"\o FILE.csv takes all"
@@ -64,8 +64,8 @@ def is_plan(relation: Relation) -> bool:
 
 
 def plan_lines(relation: Relation) -> list[str]:
-    from kleene.cli.rows import as_text
-    from kleene.cli.table import visible
+    from kleene.rendering.rows import as_text
+    from kleene.rendering.table import visible
 
     if not relation.columns:
         return []

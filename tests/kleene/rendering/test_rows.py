@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from kleene.cli.formats import csv_field
-from kleene.cli.rows import as_text, csv_batches, json_batches, unique
+from kleene.rendering.formats import csv_field
+from kleene.rendering.rows import as_text, csv_batches, json_batches, unique
 from tests.kleene.cli.doubles import answer
 
 TEXTS = [
@@ -68,7 +68,7 @@ def test_a_value_is_json_with_every_digit(expr: str, text: str) -> None:
 def test_a_time_stands_in_the_sessions_time_zone() -> None:
     import duckdb
 
-    from kleene.cli.rows import Table
+    from kleene.rendering.rows import Table
 
     with duckdb.connect() as con:
         con.execute("SET TimeZone = 'Asia/Tokyo'")

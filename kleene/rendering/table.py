@@ -10,7 +10,7 @@ from typing import TextIO
 
 import attrs
 
-from kleene.cli.rows import Cells, Relation, as_text, is_number
+from kleene.rendering.rows import Cells, Relation, as_text, is_number
 
 # Control characters (escape sequences among them), line and paragraph separators, and what turns the direction of writing.
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -6,8 +6,8 @@ import json
 import duckdb
 import pytest
 
-from kleene.cli.formats import write_rows
 from kleene.cli.options import FORMATS
+from kleene.rendering.formats import write_rows
 from tests.kleene.cli.doubles import answer, said
 
 ROWS = """

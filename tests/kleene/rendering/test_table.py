@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kleene.cli.table import Limits, table_lines, visible
+from kleene.rendering.table import Limits, table_lines, visible
 from tests.kleene.cli.doubles import answer
 
 

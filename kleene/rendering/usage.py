@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kleene.cli.progress import thousands
-
 if TYPE_CHECKING:
     from kleene.planner.specs import Usage
+
+
+def thousands(count: int) -> str:
+    """
+    >>> thousands(999), thousands(34_100), thousands(2_500_000)
+    ('999', '34.1k', '2.5M')
+    """
+    if count < 1_000:
+        return str(count)
+    return f"{count / 1e3:.1f}k" if count < 1e6 else f"{count / 1e6:.1f}M"
 
 
 def usage_line(usage: Usage) -> str:

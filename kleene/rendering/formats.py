@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
-from kleene.cli.rows import Relation, as_text, csv_batches, is_number, json_batches
-from kleene.cli.table import Limits, table_lines
+from kleene.rendering.rows import Relation, as_text, csv_batches, is_number, json_batches
+from kleene.rendering.table import Limits, table_lines
 
 SCREEN_ROWS = 100  # what a terminal shows of a table; every other form and every pipe gets all rows
 

@@ -7,9 +7,9 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from kleene.cli.rows import Relation, as_text, is_number
-from kleene.cli.table import visible
-from kleene.cli.usage import usage_line
+from kleene.rendering.rows import Relation, as_text, is_number
+from kleene.rendering.table import visible
+from kleene.rendering.usage import usage_line
 
 if TYPE_CHECKING:
     from kleene.planner.specs import Usage
