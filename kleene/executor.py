@@ -16,28 +16,30 @@ import attrs
 import duckdb
 from sqlglot import exp
 
-from kleene import frames, macros
+from kleene import frames
 from kleene.connection import Connection, Fetched, Kept, Params
 from kleene.explain import Plan, cheapest, explain, looks_only, pure_plan
 from kleene.own import State, message, run_own
+from kleene.plainnames import PlainNames
 from kleene.planner import nodes
 from kleene.planner.calibration import calibrating, key_of, with_calibrations
 from kleene.planner.callplan import CallPlan
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
 from kleene.planner.plan import plan as plan_statement
-from kleene.planner.specs import FunctionSpec, Usage, Volatility
+from kleene.planner.specs import FunctionSpec, Usage
 from kleene.planner.statements import Statement, fill_parameters, number_placeholders, parse, span_of
 from kleene.planner.tools import ToolCall, has_effects, tool_call
 from kleene.problems import from_duckdb, is_users_mistake
 from kleene.result import Result
 from kleene.runner import Running, Surroundings, Then
 from kleene.services import Services
+from kleene.storetables import HOST_TABLES, SESSION_TABLES, stored, tables_shown
 from kleene.udfs.ledger import Ledger
-from kleene.udfs.lookups import Key, Lookups, SiteAnswers
+from kleene.udfs.lookups import Lookups
 from kleene.udfs.register import Registration
 from kleene.udfs.runtime import Task
-from kleene.udfs.statement import Ask, CallSite, StatementContext
+from kleene.udfs.statement import StatementContext
 from kleene.udfs.text import clean
 from kleene.udfs.waiting import in_thread
 
@@ -49,29 +51,6 @@ if TYPE_CHECKING:
 
 MODEL_ROWS = 1_000_000
 """Of one query that a model wrote: they are held in memory. A table that it makes may have more."""
-STORE_TABLES = frozenset(
-    [
-        "memo",
-        "trace_runs",
-        "trace_sessions",
-        "trace_statements",
-        "trace_calls",
-        "trace_operators",
-        "trace_runs_of_statement",
-        "trace_rounds",
-        "trace_tool_calls",
-        "trace_final",
-        "turns",
-        "estimates",
-        "calibrations",
-    ]
-)
-SESSION_TABLES = {
-    "trace_statements": "SELECT * FROM main.trace_statements WHERE session = $1",
-    "trace_calls": "SELECT * FROM main.trace_calls WHERE session = $1",
-    "turns": "SELECT n, sql, result FROM main.kleene_turns WHERE session = $1 AND result IS NOT NULL ORDER BY n",
-}
-"""What a model's session may read of the store, and how: its own rows of these."""
 
 
 class Cancellable(Protocol):
@@ -130,10 +109,10 @@ class Executor:
         self._lookups = Lookups()
         self.connection.check_free()
         self._registration = Registration(con, self._lookups, in_transaction=not self.connection.in_autocommit())
-        self._macros: list[str] = []
-        self._plain_names = plain_names
+        self._plain: PlainNames | None = None
         if plain_names:
-            self._open_plain_names()
+            self._plain = PlainNames(con, self._lookups, self._registration, services, self.state, self._plain_context)
+            self.notes += self._plain.open()
 
     @property
     def con(self) -> duckdb.DuckDBPyConnection:
@@ -195,8 +174,8 @@ class Executor:
         """After the transaction that the engine was attached in: put the functions and names on the connection for good."""
         if self._registration.passing and self.connection.in_autocommit():
             self._registration.renew()
-            if self._plain_names:
-                self._macros = macros.create(self.con, self.state.catalog, self._registration.suffix)[0]
+            if self._plain is not None:
+                self._plain.renew()
 
     def _run(self, statement: Statement, params: Params, frame: FrameType | None) -> Result:
         tree = statement.tree
@@ -214,7 +193,7 @@ class Executor:
             self._after_own(tree)
             return own
         if isinstance(tree, exp.Show) and self.schema is not None:
-            return self._pure(statement, self._readable_tables(), params, frame)
+            return self._pure(statement, tables_shown(self.schema), params, frame)
         if isinstance(tree, nodes.Explain):
             return self._explain_statement(statement, tree, params, frame)
         if isinstance(tree, nodes.Final):
@@ -513,28 +492,21 @@ class Executor:
             allow_list=self._allowed,
         )
 
-    def _readable_tables(self) -> str:
-        """SHOW TABLES of a session: DuckDB's own lists the store's tables too, which the session may not read."""
-        given = ", ".join(f"('{name}')" for name in SESSION_TABLES)
-        schema = exp.Literal.string(self.schema).sql(CallSQL)
-        return (
-            f"SELECT table_name AS name FROM information_schema.tables WHERE table_schema = {schema} "
-            f"UNION SELECT name FROM (VALUES {given}) given(name) ORDER BY name"
-        )
-
     def _after_own(self, tree: exp.Expr) -> None:
         if isinstance(tree, nodes.SetKey | nodes.ResetKey | nodes.CreateFunction | nodes.DropFunction):
             self._refresh_calibrations()
         if isinstance(tree, nodes.SetKey | nodes.ResetKey):
             self.services.trace.trace_text = self.state.settings.trace_text
-            if self._plain_names:
-                self._open_plain_sites()
-        if isinstance(tree, nodes.CreateFunction) and self._plain_names:
-            self._open_plain_sites()
-            with suppress(duckdb.Error):
-                self._macros = sorted(
-                    {*self._macros, *macros.create(self.con, self.state.catalog, self._registration.suffix)[0]}
-                )
+            if self._plain is not None:
+                self._plain.open_sites()
+        if isinstance(tree, nodes.CreateFunction) and self._plain is not None:
+            self._plain.extend()
+
+    def _plain_context(self) -> StatementContext:
+        """The statement that a plain name asks for: the running one, else one of its own."""
+        if self._running is not None:
+            return self._running.context
+        return StatementContext(f"{self.services.run_id}.plain", self.session, self.state.settings, self.ledger)
 
     # -- names ---------------------------------------------------------------------------------------------------------------------------
 
@@ -545,12 +517,12 @@ class Executor:
         found: dict[str, Any] = {}
         if wanted and self.trust == "host":
             found = frames.find(wanted, frame)
-        readable = STORE_TABLES if self.trust == "host" else SESSION_TABLES.keys()
-        stored = {n for n in wanted if n.lower() in readable}
-        if found or stored:
+        readable = HOST_TABLES if self.trust == "host" else SESSION_TABLES.keys()
+        ours = {n for n in wanted if n.lower() in readable}
+        if found or ours:
             known = self.connection.table_names(self.schema)
             found = {n: v for n, v in found.items() if n.lower() not in known}
-            for name in stored:
+            for name in ours:
                 if name.lower() not in known and name not in found:
                     found[name] = self.store_table(name)
         with self.connection.registered(found):
@@ -558,61 +530,7 @@ class Executor:
 
     def store_table(self, name: str) -> Any:
         """A table of the store as Arrow, all events up to now included. A session sees its own rows only."""
-        self.services.trace.flush()
-        cursor = self.services.store.cursor()
-        try:
-            if self.trust == "host":
-                return cursor.sql(f'SELECT * FROM main."{name.lower()}"').to_arrow_table()
-            return cursor.sql(SESSION_TABLES[name.lower()], params=[self.session]).to_arrow_table()
-        finally:
-            cursor.close()
-
-    # -- plain names ---------------------------------------------------------------------------------------------------------------------
-
-    def _open_plain_sites(self) -> None:
-        """Sites of the plain names, without answers: those of an earlier definition or setting are another question's."""
-        names = [spec.name for spec in self.state.catalog.functions.values()]
-        self._lookups.open([SiteAnswers(name=f"{macros.SITE}:{name}", ask=self._plain_ask) for name in names])
-
-    def _open_plain_names(self) -> None:
-        self._open_plain_sites()
-        try:
-            self._macros, left = macros.create(self.con, self.state.catalog, self._registration.suffix)
-        except duckdb.Error as error:
-            self.notes.append(f"the plain names are not available on this connection: {str(error).splitlines()[0]}")
-            return
-        if left:
-            self.notes.append(
-                f"{', '.join(left)} on this connection {'is' if len(left) == 1 else 'are'} yours already and stay{'s' if len(left) == 1 else ''} so; "
-                "k.sql means Kleene's"
-            )
-
-    def _plain_ask(self, site: SiteAnswers, keys: list[Key]) -> None:
-        """Answer calls that DuckDB makes outside ``sql``: the same memo, budget and trace, a statement of its own per vector."""
-        name = site.name.split(":", 1)[1]
-        spec = self.state.catalog.function(name)
-        if spec is None:
-            raise PlanError(f"there is no function {name}", hint="it was dropped; SHOW FUNCTIONS lists what there is")
-        if len(site.answers) > 100_000:
-            site.answers.clear()
-        running = self._running
-        context = (
-            running.context
-            if running is not None
-            else StatementContext(f"{self.services.run_id}.plain", self.session, self.state.settings, self.ledger)
-        )
-        asks = []
-        calls: dict[Any, CallSite] = {}
-        for key in keys:
-            arguments = (key,) if isinstance(key, str) else key
-            call_spec, values = macros.plain_spec(spec, arguments, self.state.settings)
-            if call_spec not in calls:
-                calls[call_spec] = CallSite(call_spec, Volatility.STABLE, SiteAnswers(name=site.name))
-            asks.append((key, Ask(calls[call_spec], values[0] if len(values) == 1 else values)))
-        task = self.services.runtime.submit(self.services.dispatcher.answer, context, [a for _, a in asks])
-        task.wait()
-        for key, ask in asks:
-            site.answers[key] = ask.site.answers.answers.get(ask.key)
+        return stored(self.services, name, self.trust, self.session)
 
     def _family(self) -> Children:
         """Who answers this executor's calls of sessions: it was given by whoever opened the session."""
@@ -666,7 +584,8 @@ class Executor:
             self._closed = True
             if self.children is not None and self._owns_services:
                 self.children.close()
-            macros.drop(self.con, self._macros, self.state.catalog, self._registration.suffix)
+            if self._plain is not None:
+                self._plain.drop()
             self._registration.close()
             if self._owns_services:
                 if self.tools is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
@@ -89,7 +90,7 @@ class StopNotes:
 
 
 @attrs.define(eq=False)
-class RouteNotes:
+class RouteNotes(ABC):
     """What one run saw of a route (``udfs.routes``): ``counts`` has how many rows were of each pattern, and of the open rows ``patterns``
     and ``lacking`` (tokens by operand) a part for each vector, ``groups`` and ``places`` one for each row where a stop watches."""
 
@@ -108,8 +109,9 @@ class RouteNotes:
         self.groups, self.places = [], []
         self.counts = Counter()
 
+    @abstractmethod
     def verdicts(self, patterns: Any) -> Any:
-        raise NotImplementedError
+        """What each row's pattern (the states of its operands) decides: an array of the same length."""
 
 
 class Lookups:

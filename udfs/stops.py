@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 
@@ -24,12 +25,12 @@ CAUTION = (
 FIRST_STEPS = 3  # an EXISTS asks one at a time so often, then in windows that double
 
 
-class Waves(StopNotes):
+class Waves(StopNotes, ABC):
     """What all stops have: the next wave."""
 
+    @abstractmethod
     def choose(self) -> list[tuple[str, Key]]:
         """The arguments to ask now, each with its site."""
-        raise NotImplementedError
 
     @property
     def sites(self) -> tuple[str, ...]:

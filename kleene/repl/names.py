@@ -7,20 +7,9 @@ from typing import Any
 
 import attrs
 
+from kleene.storetables import HOST_TABLES
+
 MOST = 50_000  # columns that are read; a database with more completes the first ones
-STORE_TABLES = (
-    "memo",
-    "trace_calls",
-    "trace_final",
-    "trace_operators",
-    "trace_rounds",
-    "trace_runs",
-    "trace_runs_of_statement",
-    "trace_sessions",
-    "trace_statements",
-    "trace_tool_calls",
-    "turns",
-)
 
 COLUMNS = f"""\
 SELECT CASE WHEN schema_name = current_schema() OR database_name = 'temp' THEN table_name ELSE schema_name || '.' || table_name END, column_name
@@ -62,7 +51,7 @@ def read_names(engine: Any, old: Names | None = None) -> Names:
         functions, table_functions, own = old.functions, old.table_functions, dict(old.settings)
     catalog = engine.state.catalog
     return Names(
-        tables={name: tuple(columns) for name, columns in tables.items()} | dict.fromkeys(STORE_TABLES, ()),
+        tables={name: tuple(columns) for name, columns in tables.items()} | dict.fromkeys(sorted(HOST_TABLES), ()),
         calls={f.name: f.signature() for f in catalog.functions.values()},
         table_calls=tuple(f.name for f in catalog.functions.values() if f.table is not None),
         declared=tuple(f.name for f in catalog.declared()),
