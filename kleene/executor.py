@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 import threading
@@ -44,6 +45,7 @@ from kleene.udfs.text import clean
 from kleene.udfs.waiting import in_thread
 
 if TYPE_CHECKING:
+    from kleene.analyze import Analysis
     from kleene.calibrate import Calibrator
     from kleene.planner.policy import AllowList
     from kleene.tools.toolbox import Toolbox
@@ -104,6 +106,8 @@ class Executor:
         self._closed = False
         self._prepared: dict[str, exp.Expr] = {}
         self._asking: Task[Any] | None = None
+        self._analyzing = False  # the next statement with calls is measured
+        self._analysis: Analysis | None = None
         self._sessions: list[Cancellable] = []
         self._allowed: AllowList | None = None
         self._lookups = Lookups()
@@ -241,9 +245,16 @@ class Executor:
         with self._tables(tree, frame), self._run_as(statement, plan) as running:
             if not plan.sites and not plan.rounds:
                 return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query", then=then)
-            return self.connection.in_worker(
-                lambda: running.planned(cheapest(running, plan, params), params, then), running.cancel
-            )
+            return self.connection.in_worker(lambda: self._planned(running, plan, params, then), running.cancel)
+
+    def _planned(self, running: Running, plan: CallPlan, params: Params, then: Then | None) -> Result:
+        if not self._analyzing:
+            return running.planned(cheapest(running, plan, params), params, then)
+        from kleene.analyze import analyze
+
+        self._analyzing = False
+        result, self._analysis = analyze(running, plan, params, then)
+        return result
 
     def _pure(
         self, statement: Statement, text: str, params: Params, frame: FrameType | None, then: Then | None = None
@@ -393,7 +404,7 @@ class Executor:
         if tree.args.get("analyze"):
             is_own = isinstance(tree.this, nodes.CallTool | nodes.Calibrate)
             if is_own or self._with_calls(inner, params) is not None:
-                return _actual(self._run(inner, params, frame))
+                return self._analyzed(inner, str(tree.args.get("format") or "text"), params, frame)
             found = None
         else:
             found = self._plan_of(inner, params, frame)
@@ -404,6 +415,21 @@ class Executor:
         if isinstance(tree.this, nodes.OwnStatement) and not isinstance(tree.this, nodes.Final):
             return _lines("no calls: the statement changes the session only")
         return self._pure(statement, statement.text, params, frame)
+
+    def _analyzed(self, statement: Statement, how: str, params: Params, frame: FrameType | None) -> Result:
+        """Run a statement for EXPLAIN ANALYZE. Of what is no query with calls only its total is told."""
+        from kleene.analyze import actual
+
+        self._analyzing, self._analysis = True, None
+        try:
+            result = self._run(statement, params, frame)
+            found = self._analysis
+        finally:
+            self._analyzing, self._analysis = False, None
+        if found is None:
+            return _lines("\n".join([actual(len(result), result.usage), *result.order]), usage=result.usage)
+        text = json.dumps(found.to_dict(), indent=2) if how == "json" else found.text
+        return _lines(text, usage=result.usage)
 
     def _with_calls(self, statement: Statement, params: Params) -> tuple[Statement, CallPlan] | None:
         """A query, write or FINAL with its plan, None where it makes no call."""
@@ -700,22 +726,10 @@ def _table_names(tree: exp.Expr | None) -> set[str]:
     }
 
 
-def _actual(result: Result) -> Result:
-    """What EXPLAIN ANALYZE says of a statement that ran."""
-    usage = result.usage
-    told = (
-        f"actual: {len(result)} rows, {usage.requests} calls, {usage.memo_hits} from memo, {usage.tokens} tok, "
-        f"${usage.dollars:.4f}, {usage.seconds:.2f} s"
-    )
-    return _lines("\n".join([told, *result.order]), usage=usage)
-
-
 def _formatted(found: Plan, how: str) -> Result:
     if how == "sql":
         return _lines(found.duckdb_sql)
     if how == "json":
-        import json
-
         return _lines(json.dumps(found.to_dict(), indent=2))
     return _lines(found.text)
 

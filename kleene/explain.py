@@ -242,25 +242,27 @@ def _tool(site: Site, uses: int, waits: frozenset[int], bounded: bool) -> SiteEs
 
 def _until_stopped(site: Site, most: Estimate, stop: StopSpec, asks: list[Ask], wave: int) -> SiteEstimate:
     """A site asked in waves: what the rows of a LIMIT need at the assumed pass rate, or the first steps of each group of an EXISTS; of pairs
-    the first ``wave``, which is made to be enough."""
+    the first ``wave``, which is made to be enough. What is remembered among the arguments is taken to be spread evenly."""
+    known = most.calls + most.hits
     if stop.rows is None:
         likely, reason = len(asks), "an EXISTS stops at its first row"
     elif stop.fan:
-        likely, reason = min(most.calls, stop.rows), f"stops at LIMIT {stop.rows}; a row a call assumed"
+        likely, reason = min(known, stop.rows), f"stops at LIMIT {stop.rows}; a row a call assumed"
     elif stop.partner is not None:
         likely, reason = (
-            min(most.calls, wave),
+            min(known, wave),
             f"stops at LIMIT {stop.rows}; pass rate {ASSUMED_PASS_RATE} assumed for pairs",
         )
     else:
         likely, reason = (
-            min(most.calls, math.ceil(stop.rows / ASSUMED_PASS_RATE)),
+            min(known, math.ceil(stop.rows / ASSUMED_PASS_RATE)),
             f"stops at LIMIT {stop.rows}; pass rate {ASSUMED_PASS_RATE} assumed",
         )
-    calls = min(most.calls, likely)
+    calls = min(most.calls, math.ceil(likely * most.calls / known)) if known else 0
     share = calls / most.calls if most.calls else 0.0
+    hits = min(most.hits, max(0, likely - calls))
     why = f"{reason}; at most {most.calls}"
-    return SiteEstimate(site, calls, most.hits, round(most.tokens * share), most.dollars * share, False, why)
+    return SiteEstimate(site, calls, hits, round(most.tokens * share), most.dollars * share, False, why)
 
 
 def _children(running: Running, asks: list[Ask], hits: int) -> str:
@@ -485,13 +487,13 @@ def render(
     lines = []
     for item in sites:
         site = item.site
-        parts = [f"#{site.number} {site.label}  [{_who(site)}]"]
+        parts = [f"#{site.number} {site.label}  [{who_answers(site)}]"]
         if site.spec.session == "tool":
-            parts.append("? uses" if item.calls is None else _count(item.uses, "use"))
+            parts.append("? uses" if item.calls is None else count_of(item.uses, "use"))
         elif item.calls is None:
             parts.append("? calls")
         else:
-            parts.append(f"{'' if item.exact else '≈ '}{_count(item.calls, 'call')}")
+            parts.append(f"{'' if item.exact else '≈ '}{count_of(item.calls, 'call')}")
         if item.hits:
             parts.append(f"{item.hits} from memo")
         if item.calls:
@@ -500,20 +502,20 @@ def render(
         lines.append(", ".join([parts[0] + "  " + parts[1], *parts[2:]]) + (f"  ({item.why})" if item.why else ""))
     sign = "" if exact else "≈ "
     money = "unpriced" if total.unpriced else f"${number(total.dollars)}"
-    lines.append(f"total: {sign}{_count(total.calls, 'call')}, ~{total.tokens} tok, {money}")
+    lines.append(f"total: {sign}{count_of(total.calls, 'call')}, ~{total.tokens} tok, {money}")
     lines.extend(sorted({s.site.cascade.describe() for s in sites if s.site.cascade is not None}))
     lines += order
     rules = list(plan.rules)
     if plan.compact is not None:
         rules.append("distinct_first where rows are many and arguments few")
     if kept:
-        rules.append(f"materialise ({_count(kept, 'block')} without calls kept in temp tables while it runs)")
+        rules.append(f"materialise ({count_of(kept, 'block')} without calls kept in temp tables while it runs)")
     if rules:
         lines.append("rules: " + ", ".join(rules))
     return "\n".join(lines)
 
 
-def _who(site: Site) -> str:
+def who_answers(site: Site) -> str:
     """The model that answers, or the role of the children that do."""
     if not site.spec.session:
         return f"λ {site.spec.alias}"
@@ -522,5 +524,5 @@ def _who(site: Site) -> str:
     return f"ρ {(site.spec.system or 'session').partition(':')[0]}"
 
 
-def _count(value: int, noun: str) -> str:
+def count_of(value: int, noun: str) -> str:
     return f"{value} {noun}" + ("" if value == 1 else "s")

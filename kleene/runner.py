@@ -147,6 +147,9 @@ class Running:
         self._executing = False
         self._rounds: list[RoundCounter] = []
         self._order: tuple[str, ...] = ()
+        self.after_run: Callable[[], None] | None = (
+            None  # called after each of DuckDB's runs, before anything else runs there
+        )
         self._demanded = 0
         self._started = time.time()
 
@@ -435,6 +438,8 @@ class Running:
             self._executing = False
         if self.failure is not None:
             raise self.failure
+        if self.after_run is not None:
+            self.after_run()
         return result
 
     def _stop_at_wall(self) -> None:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlglot import exp
-
-from kleene.planner.dialect import CallSQL
-
 if TYPE_CHECKING:
     from kleene.services import Services
 
@@ -53,7 +49,7 @@ def stored(services: Services, name: str, trust: str, session: str | None) -> An
 def tables_shown(schema: str) -> str:
     """SHOW TABLES of a session as SQL: DuckDB's own lists the store's tables too, which the session may not read."""
     given = ", ".join(f"('{name}')" for name in SESSION_TABLES)
-    literal = exp.Literal.string(schema).sql(CallSQL)
+    literal = "'" + schema.replace("'", "''") + "'"
     return (
         f"SELECT table_name AS name FROM information_schema.tables WHERE table_schema = {literal} "
         f"UNION SELECT name FROM (VALUES {given}) given(name) ORDER BY name"

@@ -8,7 +8,7 @@ from typing import Protocol
 import attrs
 from sqlglot import exp
 
-from kleene.planner.calls import Call, calls_in
+from kleene.planner.calls import Call, calls_in, nodes
 from kleene.planner.settings import Settings
 from kleene.planner.specs import CallSpec, Span, Volatility
 
@@ -172,6 +172,15 @@ class CallPlan:
             return None
         name = f"{site.cascade.proxy} for {site.label}"
         return next((s for s in self.sites if s.label == name), None)
+
+    def named_sites(self) -> dict[str, tuple[int, ...]]:
+        """The sites of the calls in each column that has a name of its own; columns of one name and other calls are left out."""
+        found: dict[str, tuple[int, ...]] = {}
+        for node in nodes(self.tree):
+            if isinstance(node, exp.Alias):
+                sites = tuple(dict.fromkeys(c.site for c in calls_in(node.this)))
+                found[node.alias] = () if found.get(node.alias, sites) != sites else sites
+        return {name: sites for name, sites in found.items() if sites}
 
     def on_demand(self, reason: str) -> CallPlan:
         """The plan with all of its calls made inside DuckDB's one run."""

@@ -22,6 +22,8 @@ ENGINE = (
     "kleene.explain",
     "kleene.frames",
     "kleene.macros",
+    "kleene.plainnames",
+    "kleene.profile",
     "kleene.problems",
     "kleene.result",
     "kleene.keeping",

@@ -183,7 +183,8 @@ class ToolUsed(Event):
 
 @attrs.frozen(kw_only=True)
 class OperatorMeasured(Event):
-    """One node of a statement's plan, estimated and counted; None where it was not. ``parent`` is None at the root."""
+    """One node of a statement's plan, estimated and counted; None where it was not. ``parent`` is None at the root. ``seconds`` are DuckDB's
+    own in the last run."""
 
     statement: str
     node: int
@@ -198,6 +199,8 @@ class OperatorMeasured(Event):
     tokens: int | None = None
     est_dollars: float | None = None
     dollars: float | None = None
+    memo_hits: int | None = None
+    seconds: float | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -62,7 +62,8 @@ TRACE = (
     table(
         "trace_operators",
         """statement VARCHAR, node BIGINT, parent BIGINT, operator VARCHAR, detail VARCHAR, est_rows DOUBLE, rows BIGINT, est_calls DOUBLE,
-        calls BIGINT, est_tokens DOUBLE, tokens BIGINT, est_dollars DOUBLE, dollars DOUBLE, recorded_at TIMESTAMP""",
+        calls BIGINT, est_tokens DOUBLE, tokens BIGINT, est_dollars DOUBLE, dollars DOUBLE, memo_hits BIGINT, seconds DOUBLE,
+        recorded_at TIMESTAMP""",
     ),
     table(
         "trace_runs_of_statement",
@@ -150,6 +151,13 @@ MIGRATIONS = (
         tuple(
             f"ALTER TABLE calibrations ADD COLUMN IF NOT EXISTS {column}"
             for column in (*CALIBRATED, "rejected BIGINT", "scores DOUBLE[]")
+        ),
+    ),
+    Migration(
+        4,
+        tuple(
+            f"ALTER TABLE trace_operators ADD COLUMN IF NOT EXISTS {column}"
+            for column in ("memo_hits BIGINT", "seconds DOUBLE")
         ),
     ),
 )

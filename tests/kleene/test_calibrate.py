@@ -98,7 +98,7 @@ def test_explain_says_what_it_would_ask_at_most(world) -> None:
     assert k.explain("CALIBRATE f SAMPLE 5000 FROM (SELECT i FROM t)").exact
     assert k.explain("CALIBRATE f SAMPLE 5000 FROM (SELECT i FROM t)").estimate.calls == 2 * ROWS
     (line,) = [r[0] for r in k.sql("EXPLAIN ANALYZE CALIBRATE f SAMPLE 100 FROM (SELECT i FROM t)").fetchall()]
-    assert re.match(r"actual: 1 rows, (\d+) calls, 0 from memo, ", line)[1] == str(model.calls)
+    assert re.match(r"actual: 1 row, (\d+) calls, 0 from memo, ", line)[1] == str(model.calls)
     assert ROWS + 75 <= model.calls <= ROWS + 100
 
 

@@ -202,7 +202,7 @@ def test_explain_call_is_a_dry_run(k, tools) -> None:
 
 
 def test_explain_analyze_call_does_it(k, tools) -> None:
-    assert k.sql("EXPLAIN ANALYZE CALL note('hi')").plan.startswith("actual: 1 rows, 0 calls")
+    assert k.sql("EXPLAIN ANALYZE CALL note('hi')").plan.startswith("actual: 1 row, 0 calls")
     assert tools.done == [("hi", 1)]
 
 
