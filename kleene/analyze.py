@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from kleene.explain import Plan, SiteEstimate, cheapest, count_of, explain, who_answers
+from kleene.explain import Plan, SiteEstimate, count_of, who_answers
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.errors import number
 from kleene.profile import Operator, Profiling, read_profile
@@ -182,19 +182,19 @@ class Analysis:
         return f"{sign}{count_of(total.calls, 'call')}, ~{total.tokens} tok, {money}"
 
 
-def analyze(running: Running, plan: CallPlan, params: Params, then: Then | None) -> tuple[Result, Analysis]:
-    """Estimate a statement, run it, and set the two side by side; kept in ``trace_operators``."""
-    chosen = cheapest(running, plan, params)
-    estimated = explain(running, chosen, params)
+def analyze(
+    running: Running, plan: CallPlan, estimated: Plan, params: Params, then: Then | None
+) -> tuple[Result, Analysis]:
+    """Run a statement and set what it did beside what was estimated; kept in ``trace_operators``."""
     profiling = Profiling(running.around.connection)
     running.after_run = profiling.take
     try:
         with profiling.on():
-            result = running.planned(chosen, params, then)
+            result = running.planned(plan, params, then)
     finally:
         running.after_run = None
     spent = _spent_by_site(running)
-    nodes = _nodes(read_profile(profiling.text, chosen), chosen.sites)
+    nodes = _nodes(read_profile(profiling.text, plan), plan.sites)
     estimates = {s.site.number: s for s in estimated.sites}
     found = Analysis(estimated, nodes, estimates, spent, len(result), result.usage, result.order)
     for event in found.events(running.statement_id):

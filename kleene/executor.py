@@ -19,7 +19,8 @@ from sqlglot import exp
 
 from kleene import frames
 from kleene.connection import Connection, Fetched, Kept, Params
-from kleene.explain import Plan, cheapest, explain, looks_only, pure_plan
+from kleene.counting import looks_only
+from kleene.explain import Plan, cheapest, explain, pure_plan
 from kleene.own import State, message, run_own
 from kleene.plainnames import PlainNames
 from kleene.planner import nodes
@@ -245,15 +246,22 @@ class Executor:
         with self._tables(tree, frame), self._run_as(statement, plan) as running:
             if not plan.sites and not plan.rounds:
                 return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query", then=then)
-            return self.connection.in_worker(lambda: self._planned(running, plan, params, then), running.cancel)
+            return self.connection.in_worker(
+                lambda: self._planned(statement, running, plan, params, then), running.cancel
+            )
 
-    def _planned(self, running: Running, plan: CallPlan, params: Params, then: Then | None) -> Result:
+    def _planned(
+        self, statement: Statement, running: Running, plan: CallPlan, params: Params, then: Then | None
+    ) -> Result:
         if not self._analyzing:
             return running.planned(cheapest(running, plan, params), params, then)
         from kleene.analyze import analyze
 
         self._analyzing = False
-        result, self._analysis = analyze(running, plan, params, then)
+        chosen = cheapest(running, plan, params)
+        with self._run_as(statement, plan) as before:
+            estimated = explain(before, chosen, params, self.state.settings.pilot)
+        result, self._analysis = analyze(running, chosen, estimated, params, then)
         return result
 
     def _pure(
@@ -486,7 +494,8 @@ class Executor:
     def _explained(self, statement: Statement, plan: CallPlan, params: Params, frame: FrameType | None) -> Plan:
         with self._tables(plan.tree, frame), self._run_as(statement, plan) as running:
             return self.connection.in_worker(
-                lambda: explain(running, cheapest(running, plan, params), params), running.cancel
+                lambda: explain(running, cheapest(running, plan, params), params, self.state.settings.pilot),
+                running.cancel,
             )
 
     def _check_types(self, tree: nodes.CreateFunction, statement: Statement) -> None:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import duckdb
 
+from kleene.counting import Counted, DryRun, looks_only
 from kleene.keeping import keepable, may_end_next
-from kleene.planner.callplan import CallPlan, Site, StopSpec
+from kleene.pilot import Piloted, Reached, pilot
+from kleene.planner.callplan import CallPlan, Site, StopSpec, leaves
 from kleene.planner.emit import emit
 from kleene.planner.errors import NoModel, number
-from kleene.planner.specs import CallSpec
-from kleene.planner.tools import command_of
-from kleene.udfs.lookups import Key, SiteAnswers
-from kleene.udfs.routes import Route, routes_of
+from kleene.udfs.lookups import SiteAnswers
+from kleene.udfs.routes import Route
 from kleene.udfs.statement import Ask, CallSite
-from kleene.udfs.stops import stops_of
 from kleene.udfs.work import Estimate
 
 if TYPE_CHECKING:
@@ -123,17 +120,19 @@ def pure_plan(text: str, kind: str = "query") -> Plan:
     )
 
 
-def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
-    """Count what the first level needs, and price it. Sends nothing."""
+def explain(running: Running, plan: CallPlan, params: Any, pilots: int = 0) -> Plan:
+    """Count what the first level needs, and price it. Sends nothing but at most ``pilots`` arguments of each call, to learn what they lead to."""
     around = running.around
     if plan.routes and not around.connection.in_autocommit():
         plan = plan.as_written()
     started = time.perf_counter()
-    counted = _dry_run(running, plan, params)
+    with DryRun(running, plan, params) as dry:
+        counted = dry.count()
     notes, bounded, problem, routes = counted.notes, counted.bounded, counted.problem, counted.routes
     seconds = time.perf_counter() - started
     kept = _kept(running, plan, slow=bounded or 1000 * seconds >= around.settings.materialise_ms)
     before = _asked_before(routes)
+    seen_by = _piloted(running, plan, params, 0 if bounded or problem else pilots, notes)
     tried = {site for r in routes if r.piloted for unit in r.chosen() for site in r.spec.units[unit].sites}
     waved = {stop.number: {stop.site} | {n for n in (stop.partner,) if n is not None} for stop in plan.stops}
     for route in routes:
@@ -155,12 +154,16 @@ def explain(running: Running, plan: CallPlan, params: Any) -> Plan:
             if item.exact and looks_only(site.spec):
                 settled.add(site.number)
         elif stop is not None and asks:
-            item = _until_stopped(site, estimate, stop, asks, counted.first_waves.get(stop.number, 0))
+            item = _until_stopped(site, estimate, stop, counted, seen_by.rates.get(site.number))
         elif site.demand is not None:
             item = SiteEstimate(site, None, 0, 0, 0.0, False, f"on demand: {site.demand}")
         elif asks and site.spec.session:
             why = _children(running, asks, estimate.hits)
             item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, False, why)
+        elif site.number in seen_by.reached and (seen_by.reached[site.number].ordered or waits or not asks):
+            limits = [s.rows for s in plan.stops if s.rows is not None and not s.fan and waved[s.number] & waits]
+            most = None if site.number in {n for w in waved.values() for n in w} else min(limits, default=None)
+            item = _behind_pilot(site, seen_by.reached[site.number], waits, most)
         elif asks and site.number in tried:
             why = "asked first, unless fewer pass another"
             item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, False, why)
@@ -227,11 +230,6 @@ def cheapest(running: Running, plan: CallPlan, params: Any) -> CallPlan:
     return best[2]
 
 
-def looks_only(spec: CallSpec) -> bool:
-    """Whether EXPLAIN may use it: a tool that stands in FROM, not the command of a SHELL function."""
-    return spec.session == "tool" and command_of(spec) is None
-
-
 def _tool(site: Site, uses: int, waits: frozenset[int], bounded: bool) -> SiteEstimate:
     """A tool's uses: they ask no model, and where their arguments were known they have been counted."""
     if site.demand is not None:
@@ -240,29 +238,66 @@ def _tool(site: Site, uses: int, waits: frozenset[int], bounded: bool) -> SiteEs
     return SiteEstimate(site, 0, 0, 0, 0.0, not open_, "more may follow" if open_ else "", uses)
 
 
-def _until_stopped(site: Site, most: Estimate, stop: StopSpec, asks: list[Ask], wave: int) -> SiteEstimate:
-    """A site asked in waves: what the rows of a LIMIT need at the assumed pass rate, or the first steps of each group of an EXISTS; of pairs
-    the first ``wave``, which is made to be enough. What is remembered among the arguments is taken to be spread evenly."""
+def _until_stopped(site: Site, most: Estimate, stop: StopSpec, counted: Counted, rate: float | None) -> SiteEstimate:
+    """A site asked in waves: what the rows of a LIMIT need at the pass rate, seen or assumed, or the first steps of each group of an EXISTS;
+    of pairs the first wave, which is made to be enough. What is remembered among the arguments is taken to be spread evenly."""
     known = most.calls + most.hits
+    passing = f"pass rate {ASSUMED_PASS_RATE} assumed" if rate is None else f"{rate:.0%} of a pilot passed"
+    share_passing = ASSUMED_PASS_RATE if rate is None else max(rate, 1 / (1 + known))
     if stop.rows is None:
-        likely, reason = len(asks), "an EXISTS stops at its first row"
+        likely, reason = known, "an EXISTS stops at its first row"
+        if rate is not None:
+            # Of a group of s arguments (1 - (1 - p)^s) / p are asked one by one until the first that passes.
+            sizes = counted.groups.get(stop.number, [])
+            likely = min(known, round(sum((1 - (1 - share_passing) ** s) / share_passing for s in sizes)))
+            reason += f"; {passing}"
     elif stop.fan:
         likely, reason = min(known, stop.rows), f"stops at LIMIT {stop.rows}; a row a call assumed"
     elif stop.partner is not None:
         likely, reason = (
-            min(known, wave),
+            min(known, counted.first_waves.get(stop.number, 0)),
             f"stops at LIMIT {stop.rows}; pass rate {ASSUMED_PASS_RATE} assumed for pairs",
         )
     else:
         likely, reason = (
-            min(known, math.ceil(stop.rows / ASSUMED_PASS_RATE)),
-            f"stops at LIMIT {stop.rows}; pass rate {ASSUMED_PASS_RATE} assumed",
+            min(known, math.ceil(stop.rows / share_passing)),
+            f"stops at LIMIT {stop.rows}; {passing}",
         )
     calls = min(most.calls, math.ceil(likely * most.calls / known)) if known else 0
     share = calls / most.calls if most.calls else 0.0
     hits = min(most.hits, max(0, likely - calls))
     why = f"{reason}; at most {most.calls}"
     return SiteEstimate(site, calls, hits, round(most.tokens * share), most.dollars * share, False, why)
+
+
+def _piloted(running: Running, plan: CallPlan, params: Any, size: int, notes: Mapping[int, list[Ask]]) -> Piloted:
+    """What a pilot of the plan shows, its conditions asked as they are written; nothing where none is wanted."""
+    if not size:
+        return Piloted()
+    written: dict[int, frozenset[int]] = {}
+    for route in plan.routes:
+        above: frozenset[int] = frozenset()
+        for unit in leaves(route.formula):
+            own = frozenset(route.units[unit].sites)
+            for site in own - above:
+                written[site] = written.get(site, frozenset()) | above
+            above |= own
+    waits = {s.number: _waits_for(plan, s, written) for s in plan.sites}
+    counts = {number: len({a.key for a in asks}) for number, asks in notes.items()}
+    return pilot(running, plan, params, size, waits, lambda asks: price(running, asks), counts)
+
+
+def _behind_pilot(site: Site, reached: Reached, waits: frozenset[int], most: int | None) -> SiteEstimate:
+    """A site that rows reach through others: what the pilot's rows asked, for all rows; above a LIMIT at most one a row of it."""
+    total = reached.count * reached.factor
+    total = total if most is None else min(total, most)
+    hits = min(reached.cost.hits + reached.answered, reached.count)
+    calls = max(0, round(total) - hits)
+    scale = calls / reached.cost.calls if reached.cost.calls else 0.0
+    names = ", ".join(f"#{w}" for w in sorted(waits))
+    why = (f"behind {names}: " if names else "") + f"by a pilot of {reached.tried}"
+    tokens, dollars = round(reached.cost.tokens * scale), reached.cost.dollars * scale
+    return SiteEstimate(site, calls, min(hits, round(total)), tokens, dollars, False, why)
 
 
 def _children(running: Running, asks: list[Ask], hits: int) -> str:
@@ -356,124 +391,6 @@ def price(running: Running, asks: list[Ask]) -> Estimate:
         distinct = {(a.site.spec.digest(), a.prompt()) for a in asks}
         characters = sum(len(prompt) for _, prompt in distinct)
         return Estimate(calls=len(distinct), input_tokens=characters // 4 + 20 * len(distinct), unpriced=len(distinct))
-
-
-@attrs.frozen
-class _Counted:
-    """What a dry run noted by site, whether it was stopped at ``measure_ms``, and why nothing could be counted, how many arguments
-    each stop over pairs would ask for first, and the routes after it."""
-
-    notes: dict[int, list[Ask]] = attrs.field(factory=dict)
-    bounded: bool = False
-    problem: str | None = None
-    first_waves: dict[int, int] = attrs.field(factory=dict)
-    routes: list[Route] = attrs.field(factory=list)
-
-
-def _dry_run(running: Running, plan: CallPlan, params: Any) -> _Counted:
-    """Run the statement with no model asked. Tools are used, for they cost nothing and what they say tells what models would be asked."""
-    around = running.around
-    own = around.connection.in_autocommit()
-    if plan.kind == "write" and not own:
-        return _Counted(problem="not counted inside your transaction")
-    call_sites = [CallSite(s.spec, s.volatility, SiteAnswers(name=f"{running.number}:{s.number}")) for s in plan.sites]
-    tools = [c for c in call_sites if looks_only(c.spec)]
-    stops = stops_of(plan.stops, str(running.number), 1)
-    answers = {s.number: c.answers for s, c in zip(plan.sites, call_sites, strict=True)}
-    watched = {spec.number: stop for spec, stop in zip(plan.stops, stops, strict=True)}
-    routes = routes_of(plan.routes, str(running.number), answers, watched)
-    around.lookups.open(list(answers.values()), stops)
-    around.lookups.open_routes(routes)
-    text = emit(plan, str(running.number), suffix=around.suffix, dry=True)
-    used: dict[str, dict[Key, None]] = {c.name: {} for c in tools}
-    try:
-        while True:
-            for route in routes:
-                route.begin_run()
-            bounded = _run_once(running, text, params, call_sites, routes, query=plan.kind == "query", own=own)
-            _note_routes(routes, answers)
-            asks = [Ask(c, key) for c in tools for key in c.answers.notes]
-            for ask in asks:
-                used[ask.site.name][ask.key] = None
-            if bounded or not asks:
-                break
-            running.answer(asks)
-            for site in call_sites:
-                site.answers.notes.clear()
-    finally:
-        around.lookups.close(list(answers.values()), stops)
-        around.lookups.close_routes(routes)
-    by_name = {site.name: site for site in answers.values()}
-    for route in routes:
-        route.fill()
-    first_waves = {}
-    for spec, under in zip(plan.stops, stops, strict=True):
-        for keys in under.missing.values():
-            for name, key in keys:
-                for asked in under.sites if spec.partner is not None else (name,):
-                    by_name[asked].notes[key] = None
-        if spec.partner is not None:
-            first_waves[spec.number] = len({key for _, key in under.choose()})
-    notes = {
-        s.number: [Ask(c, k) for k in used.get(c.name, c.answers.notes)]
-        for s, c in zip(plan.sites, call_sites, strict=True)
-    }
-    return _Counted({number: asks for number, asks in notes.items() if asks}, bounded, None, first_waves, routes)
-
-
-def _note_routes(routes: list[Route], answers: dict[int, SiteAnswers]) -> None:
-    """What the routes' rows want next counts as noted."""
-    by_name = {site.name: site for site in answers.values()}
-    for route in routes:
-        route.survey()
-        for asked in route.wanted():
-            by_name[asked.site].notes.update(dict.fromkeys(asked.keys))
-
-
-def _run_once(
-    running: Running,
-    text: str,
-    params: Any,
-    call_sites: list[CallSite],
-    routes: list[Route],
-    *,
-    query: bool,
-    own: bool,
-) -> bool:
-    """One run, whose notes are what is missing; whether it was stopped at ``measure_ms``."""
-    around = running.around
-    connection = around.connection
-    bounded = threading.Event()
-    done = threading.Event()
-
-    def stop() -> None:
-        # Outside a transaction only: an interrupt would cost the user theirs.
-        if not done.wait(around.settings.measure_ms / 1000):
-            bounded.set()
-            connection.interrupt()
-
-    watchdog = threading.Thread(target=stop, daemon=True) if own else None
-    try:
-        if own:
-            connection.begin()
-        if watchdog is not None:
-            watchdog.start()
-        connection.fetch(text, params, query=query)
-    except duckdb.Error:
-        if (
-            not bounded.is_set()
-            and not any(c.answers.notes for c in call_sites)
-            and not any(r.undecided for r in routes)
-        ):
-            done.set()
-            raise
-    finally:
-        done.set()
-        if watchdog is not None:
-            watchdog.join()
-        if own:
-            connection.rollback()
-    return bounded.is_set()
 
 
 def render(

@@ -22,6 +22,7 @@ def world() -> Iterator[tuple[kleene.Engine, CountingModel]]:
         k.con.execute("CREATE TABLE kept (i INT, b BOOLEAN)")
         k.sql("CREATE FUNCTION f(v TEXT) RETURNS BOOLEAN AS PROMPT 'Is {v} f?'")
         k.sql("CREATE FUNCTION g(v TEXT) RETURNS BOOLEAN AS PROMPT 'Is {v} g?'")
+        k.sql("SET measure_ms = 60_000")  # a busy machine must not stop the count
         yield k, model
 
 
@@ -59,7 +60,7 @@ def test_a_condition_in_an_order_of_its_own_reads_as_it_was_written(world: tuple
     k, _ = world
     lines = shown(k, "SELECT i FROM t WHERE f('o' || v) AND (g(v) OR i < 3)").splitlines()
     assert lines[0].startswith("σ f('o' || v) AND (g(v) OR i < 3)  ~20 → ")
-    assert lines[1].startswith("  #1 f('o' || v)  [λ worker]  ≈ 30 → 30 calls")
+    assert lines[1].startswith("  #1 f('o' || v)  [λ worker]  30 → 30 calls")
     assert any(line.startswith("order: #1 (") for line in lines)
 
 
