@@ -173,7 +173,7 @@ class Calibrator:
             return  # the proxy's answers and the first part are remembered: the second part is priced when it is known
         misfit = self.running.context.ledger.fits(needed.calls, needed.tokens, needed.dollars)
         if misfit is not None:
-            raise refusal(*misfit)
+            raise refusal(self.running.context, *misfit)
 
     def _oracle_estimate(self) -> tuple[Estimate, bool]:
         """The calls of the sample, at most; exactly where every row is in it."""

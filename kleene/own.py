@@ -11,7 +11,7 @@ from kleene.planner import nodes
 from kleene.planner.catalog import Catalog
 from kleene.planner.errors import PolicyError, number
 from kleene.planner.settings import KEYS, Settings
-from kleene.planner.specs import BudgetLimits, Usage
+from kleene.planner.specs import BudgetLimits
 from kleene.planner.statements import Statement, agent_spec, function_spec, setting_value
 from kleene.result import Result
 
@@ -61,6 +61,7 @@ def message(text: str) -> Result:
 
 
 def _set(key: str, value: object, state: State, ledger: Ledger, *, trust: str) -> Result:
+    key = key.casefold()
     settings = state.settings.set(key, value)
     if trust == "model" and key not in MODEL_SETTABLE and not key.startswith("rules."):
         raise PolicyError(f"a session may not set {key}", hint="it may set " + ", ".join(sorted(MODEL_SETTABLE)))
@@ -71,6 +72,7 @@ def _set(key: str, value: object, state: State, ledger: Ledger, *, trust: str) -
 
 
 def _reset(key: str, state: State, ledger: Ledger, *, trust: str) -> Result:
+    key = key.casefold()
     settings = state.settings.reset(key)
     if key.startswith("budget."):
         if trust == "model":
@@ -82,19 +84,26 @@ def _reset(key: str, state: State, ledger: Ledger, *, trust: str) -> Result:
 
 def _limit(limits: BudgetLimits, ledger: Ledger, *, trust: str) -> None:
     if trust == "model":
-        _check_room(limits, ledger.used)
+        _check_room(limits, ledger)
         ledger.lower(limits)
         return
     ledger.lower(limits, allow_raise=True)
 
 
-def _check_room(limits: BudgetLimits, used: Usage) -> None:
-    """A session that lowers its budget below what it has used would end at once, which no model means."""
-    for dimension, spent in (("calls", used.requests), ("tokens", used.tokens), ("dollars", used.dollars)):
+def _check_room(limits: BudgetLimits, ledger: Ledger) -> None:
+    """A session that lowers its budget to what it has used, or below, would end at once, which no model means."""
+    used, held = ledger.used, ledger.reserved
+    spent = (
+        ("calls", used.requests + (held.calls or 0)),
+        ("tokens", used.tokens + (held.tokens or 0)),
+        ("dollars", used.dollars + (held.dollars or 0)),
+        ("wall", ledger.elapsed),
+    )
+    for dimension, gone in spent:
         limit = getattr(limits, dimension)
-        if limit is not None and limit < spent:
+        if limit is not None and limit <= gone and (gone or dimension != "dollars"):
             raise PolicyError(
-                f"{number(spent)} {dimension} are used already: a limit of {number(limit)} would end the session",
+                f"budget.{dimension} = {number(limit)} would end the session: {number(round(gone, 6))} used already",
                 hint="limits count from the session's start; SET statement.calls = n caps each statement",
             )
 

@@ -58,7 +58,8 @@ class Statement:
 
     ``source`` the whole text; ``text`` its exact slice, without the semicolon and the blanks and comments around it; ``span`` where.
     ``tree`` None means that the text cannot be read here and ``unreadable`` says why: DuckDB may still be able to. ``has_own``: the tree
-    is, or holds, something DuckDB does not know (an own statement, or MAXRECURSION).
+    is, or holds, something DuckDB does not know (an own statement, or MAXRECURSION). ``malformed``: it begins as an own statement and is
+    none, so that DuckDB could say nothing better about it than ``unreadable``.
     """
 
     source: str
@@ -67,14 +68,24 @@ class Statement:
     tree: exp.Expr | None = attrs.field(eq=False)
     unreadable: ParseError | None = attrs.field(default=None, eq=False)
     has_own: bool = False
+    malformed: bool = False
 
 
 def parse(source: str) -> tuple[Statement, ...]:
     """Split a text at its semicolons and read each statement; empty and comment-only pieces are dropped.
 
-    A malformed own statement raises ``ParseError`` with its place in ``source`` and the right form. Text that sqlglot cannot read, or
-    would read with another meaning than DuckDB, gives a statement without a tree.
+    A malformed own statement raises ``ParseError`` with its place in ``source`` and the right form, so that nothing of the text runs. Text
+    that sqlglot cannot read, or would read with another meaning than DuckDB, gives a statement without a tree.
     """
+    statements = read(source)
+    for statement in statements:
+        if statement.malformed and statement.unreadable is not None:
+            raise statement.unreadable
+    return statements
+
+
+def read(source: str) -> tuple[Statement, ...]:
+    """``parse`` for statements that are run one by one: a malformed own statement is one without a tree, and those before it can run."""
     dialect = CallSQL()
     tokens, whole = dialect.scan(source)
     if whole:
@@ -107,6 +118,9 @@ def _read(dialect: CallSQL, source: str, tokens: list[Token]) -> Statement:
             readable_reason(str(details[0].get("description")), source[at.start : at.end]) if details else str(error)
         )
         return _unreadable(source, text, span, at, reason)
+    except ParseError as error:  # an own statement's
+        error.span, error.source = error.span or span, source
+        return Statement(source, text, span, None, error, malformed=True)
     except RecursionError:
         return _unreadable(source, text, span, span, "it is nested too deeply")
     tree = trees[0] if len(trees) == 1 else None
@@ -130,8 +144,7 @@ def _unreadable(source: str, text: str, span: Span, at: Span, reason: str) -> St
     if own:
         # DuckDB could say nothing better about a statement that is ours alone
         error.hint = FORMS[own.group().split()[-1].lower()]
-        raise error
-    return Statement(source, text, span, None, error)
+    return Statement(source, text, span, None, error, malformed=own is not None)
 
 
 def _unended(source: str, at: int) -> Statement:
@@ -455,6 +468,7 @@ __all__ = [
     "max_recursion",
     "number_placeholders",
     "parse",
+    "read",
     "setting_value",
     "span_of",
     "template_of",

@@ -172,7 +172,7 @@ class Dispatcher:
         misfit = context.ledger.fits(total.calls, total.tokens, total.dollars)
         if misfit is not None:
             dimension, needed, remaining = misfit
-            raise refusal(dimension, needed, remaining, cap=_cap(context, dimension, remaining))
+            raise refusal(context, dimension, needed, remaining)
 
     # -- asking --------------------------------------------------------------------------------------------------------------------
 
@@ -494,23 +494,31 @@ def expected(context: StatementContext, works: Sequence[Work]) -> Estimate:
     return total
 
 
-def _cap(context: StatementContext, dimension: str, remaining: float) -> str | None:
-    """The setting that a person or a model would change, where it is the statement's own cap that is met."""
-    cap = context.settings.statement_calls
-    is_met = dimension == "calls" and cap is not None and remaining == cap - context.ledger.used.requests
-    return "RESET statement.calls or raise it" if is_met else None
-
-
-def refusal(dimension: str, needed: float, remaining: float, cap: str | None = None) -> Refused:
+def refusal(context: StatementContext, dimension: str, needed: float, remaining: float) -> Refused:
+    """The error of a statement that does not fit, with what whoever wrote it can do: a session cannot raise its budget."""
     what = "$" + number(needed) if dimension == "dollars" else f"{number(needed)} {dimension}"
     left = "$" + number(remaining) if dimension == "dollars" else number(remaining)
+    allowed, way = f"{left} remain", f"raise budget.{dimension}"
+    if _meets_its_cap(context, dimension, remaining):
+        allowed, way = f"statement.calls leaves {left}", "raise statement.calls (RESET statement.calls takes it away)"
+    elif context.session is not None:
+        way = "ask several rows with one call (BATCH 10)"
     return Refused(
-        f"refused before sending: the statement needs {what} and {left} remain",
+        f"refused before sending: the statement needs {what} and {allowed}",
         dimension=dimension,
         needed=needed,
         remaining=remaining,
-        hint=f"add a filter or LIMIT, use a cheaper alias, or {cap or f'raise budget.{dimension}'}",
+        hint=f"add a filter or LIMIT, use a cheaper alias, or {way}",
     )
+
+
+def _meets_its_cap(context: StatementContext, dimension: str, remaining: float) -> bool:
+    """Whether it is ``statement.calls`` that is too small, and nothing above it."""
+    cap, parent = context.settings.statement_calls, context.ledger.parent
+    if dimension != "calls" or cap is None or remaining != max(0, cap - context.ledger.used.requests):
+        return False
+    above = None if parent is None else parent.remaining().calls
+    return above is None or above > remaining
 
 
 def unpriced(route: Route) -> KleeneError:

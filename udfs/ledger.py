@@ -114,6 +114,11 @@ class Ledger:
         return BudgetLimits(calls=calls, tokens=tokens, dollars=dollars / TRILLIONTHS)
 
     @property
+    def elapsed(self) -> float:
+        """Seconds since the ledger was made: what its wall is compared with."""
+        return self._clock() - self._start
+
+    @property
     def closed(self) -> bool:
         return self._closed
 

@@ -11,10 +11,10 @@ import duckdb
 from kleene.connection import Fetched
 from kleene.planner import nodes
 from kleene.planner.effects import created_table, effect, writes
-from kleene.planner.errors import Cancelled
+from kleene.planner.errors import BudgetExceeded, Cancelled
 from kleene.planner.roles import MAIL
 from kleene.planner.specs import BudgetLimits, FunctionSpec, Usage
-from kleene.planner.statements import Statement, parse
+from kleene.planner.statements import Statement, read
 from kleene.planner.tools import has_effects
 from kleene.problems import from_duckdb
 from kleene.result import Result
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from kleene.runs.connection import JournalledConnection
     from kleene.udfs.ledger import Reservation
 
+
+FEWER = "filter with plain SQL first, LIMIT the rows, or FINAL with what you have"
+WITHIN_BUDGET = {"depth": "no child can be asked from here: use llm", "wall": "FINAL with what you have"}
+"""What a model can do about a budget that ran out, by its dimension; else ``FEWER``."""
 
 Gives = Callable[[SessionFinished, "Result | None"], str]
 """What a child gives its parent, as text, of its end and its FINAL's relation."""
@@ -78,7 +82,7 @@ class SessionWorld:
     # -- statements ------------------------------------------------------------------------------------------------------------------
 
     def parse(self, sql_text: str) -> tuple[Statement, ...]:
-        return parse(sql_text)
+        return read(sql_text)
 
     def run(self, statement: Statement) -> Outcome:
         self._statement += 1
@@ -90,6 +94,10 @@ class SessionWorld:
             return self._run(statement)
         except Cancelled:
             self._cancelled = True
+            raise
+        except BudgetExceeded as error:
+            if error.dimension != "calls" or error.limit != self._engine.state.settings.statement_calls:
+                error.hint = WITHIN_BUDGET.get(error.dimension, FEWER)  # a session cannot raise it
             raise
         except duckdb.Error as error:  # of the data, not of the text: a model must be told of it as of any other
             raise from_duckdb(str(error), self._engine.state.catalog, statement) from error

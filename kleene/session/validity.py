@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kleene.planner.errors import KleeneError
-from kleene.planner.statements import parse
+from kleene.planner.statements import read
 from kleene.udfs.events import TurnFinished
 
 _LATER = re.compile(r"^([\d,]+) later statements? (?:was|were) not run\.$", re.MULTILINE)
@@ -23,11 +22,8 @@ def statements_of(turn: TurnFinished) -> tuple[int, int]:
     if turn.sql is None:
         return 0, 0
     failed = 1 if _ERROR.search(turn.feedback) else 0
-    try:
-        written = len(parse(turn.sql))
-    except KleeneError:
-        return 1, 1
     later = _LATER.search(turn.feedback)
+    written = len(read(turn.sql))
     return written - (int(later.group(1).replace(",", "")) if later else 0), failed
 
 

@@ -97,7 +97,7 @@ class World(Protocol):
     """The engine as one session sees it. All methods are called from one thread, one at a time."""
 
     def parse(self, sql_text: str) -> tuple[Statement, ...]:
-        """The statements of the text, in order. Raises ``ParseError``, in which case nothing of the text runs."""
+        """The statements of the text, in order. Raises nothing: ``run`` tells of one that cannot be read, when its turn has come."""
         ...
 
     def run(self, statement: Any) -> Outcome:

@@ -257,7 +257,7 @@ def test_a_budget_used_up_by_a_statement_ends_the_statement_only() -> None:
     assert (run.outcome, run.usage.requests, script.prompts) == ("final", 2, [])
     assert script.told(1).startswith(
         "error: refused before sending: the statement needs 3 calls and 2 remain\n"
-        "hint: add a filter or LIMIT, use a cheaper alias, or raise budget.calls\n\nturn 1/30 · 1/3 calls · "
+        "hint: add a filter or LIMIT, use a cheaper alias, or ask several rows with one call (BATCH 10)\n\nturn 1/30 · 1/3 calls · "
     )
 
 

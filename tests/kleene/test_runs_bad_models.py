@@ -209,3 +209,29 @@ def test_a_query_that_never_ends_is_cancelled_by_the_wall() -> None:
         run = k.run("Go", budget=BudgetLimits(wall=1.0))
         assert time.perf_counter() - started < 4
     assert run.outcome == "budget_exhausted"
+
+
+MALFORMED = [
+    "FINAL(",
+    "CALL write_file(",
+    "CREATE FUNCTION f(x TEXT) RETURNS",
+    "CREATE AGENT a TURNS lots",
+    "SET budget.calls =",
+    "EXPLAIN FINAL(",
+    "CALIBRATE f",
+    "SELECT * FORM t WHERE",
+    "SELECT 'abc",
+    "CREATE FUNCTION f(x TEXT) RETURNS TEXT AS PROMPT 'it's {x}'",
+]
+
+
+@pytest.mark.parametrize("wrong", MALFORMED)
+def test_what_stands_before_a_malformed_statement_runs(wrong: str) -> None:
+    script = Script(sql(f"CREATE TABLE kept AS SELECT 7 AS a;\n{wrong}"), sql("FINAL FROM (SELECT a FROM kept)"))
+    with engine(script) as k:
+        run = k.run("Go")
+    assert run.answer is not None
+    assert run.answer.fetchall() == [(7,)]
+    told = script.told(1)
+    assert told.startswith("-- 1 of ") and "created table kept(a INTEGER) with 1 row\n\n-- 2 of " in told
+    assert "\nerror: " in told and "\nline 2: " in told

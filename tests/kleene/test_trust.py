@@ -148,8 +148,11 @@ def test_a_session_is_told_when_a_limit_would_end_it(session):
     session.sql("SELECT text FROM mine WHERE llm_bool('about ' || text)")
     with pytest.raises(kleene.PolicyError) as caught:
         session.sql("SET budget.calls = 0")
-    assert caught.value.message == "1 calls are used already: a limit of 0 would end the session"
-    session.sql("SET budget.calls = 2")
+    assert caught.value.message == "budget.calls = 0 would end the session: 1 used already"
+    for limit in ("calls = 1", "BUDGET.wall = 0", "tokens = 0"):
+        with pytest.raises(kleene.PolicyError, match="would end the session"):
+            session.sql(f"SET budget.{limit}".replace("budget.BUDGET.", "BUDGET."))
+    session.sql("SET Budget.Calls = 2; SET budget.depth = 0; SET budget.dollars = 0")
     assert session.ledger.remaining().calls == 1
 
 
@@ -157,4 +160,17 @@ def test_a_statements_own_cap_is_named(session):
     session.sql("SET statement.calls = 1")
     with pytest.raises(kleene.Refused) as caught:
         session.sql("SELECT llm_bool('is ' || i) FROM range(3) t(i)")
-    assert caught.value.hint == "add a filter or LIMIT, use a cheaper alias, or RESET statement.calls or raise it"
+    assert caught.value.message == "refused before sending: the statement needs 3 calls and statement.calls leaves 1"
+    assert caught.value.hint == (
+        "add a filter or LIMIT, use a cheaper alias, or raise statement.calls (RESET statement.calls takes it away)"
+    )
+
+
+def test_a_session_is_not_told_to_raise_its_budget(session):
+    session.sql("SET statement.calls = 50")
+    with pytest.raises(kleene.Refused) as caught:
+        session.sql("SELECT llm_bool('is ' || i) FROM range(30) t(i)")
+    assert caught.value.message == "refused before sending: the statement needs 30 calls and 5 remain"
+    assert caught.value.hint == (
+        "add a filter or LIMIT, use a cheaper alias, or ask several rows with one call (BATCH 10)"
+    )

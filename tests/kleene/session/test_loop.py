@@ -53,10 +53,6 @@ class World:
     events: list[Event] = attrs.field(factory=list)
 
     def parse(self, sql_text: str) -> tuple[Piece, ...]:
-        if "SYNTAX" in sql_text:
-            raise ParseError(
-                "expected an expression", span=Span.at(sql_text, sql_text.index("SYNTAX"), sql_text.index("SYNTAX") + 6)
-            )
         return tuple(Piece(t.strip()) for t in sql_text.split(";") if t.strip())
 
     def run(self, statement: Piece) -> Outcome:
@@ -177,15 +173,6 @@ def test_a_second_final_is_not_run() -> None:
     assert result.answer == one("(1)", final=True)
     assert world.ran == ["FINAL(1)"]
     assert "1 statement after FINAL was not run." in world.feedback(1)
-
-
-def test_a_text_that_does_not_parse_runs_nothing() -> None:
-    world = World([sql("SELECT 1; SYNTAX"), sql("FINAL(1)")])
-    run(world)
-    assert world.ran == ["FINAL(1)"]
-    assert world.feedback(1).startswith(
-        "error: expected an expression\nline 1: SELECT 1; SYNTAX\n                  ^^^^^^\n\nturn"
-    )
 
 
 def test_a_repeated_failing_statement_gets_another_message() -> None:

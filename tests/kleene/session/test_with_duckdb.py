@@ -14,7 +14,7 @@ from kleene.planner import nodes
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import PlanError
 from kleene.planner.specs import BudgetLimits, Usage
-from kleene.planner.statements import Statement, parse
+from kleene.planner.statements import Statement, parse, read
 from kleene.session import prefix
 from kleene.session.extract import extract, is_blank, looks_like_sql
 from kleene.session.loop import run_session
@@ -32,9 +32,11 @@ class World:
     events: list[Event] = attrs.field(factory=list)
 
     def parse(self, sql_text: str) -> tuple[Statement, ...]:
-        return parse(sql_text)
+        return read(sql_text)
 
     def run(self, statement: Statement) -> Outcome:
+        if statement.malformed and statement.unreadable is not None:
+            raise statement.unreadable
         tree = statement.tree
         final = isinstance(tree, nodes.Final)
         sql = statement.text
