@@ -30,7 +30,7 @@ from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
 from kleene.planner.plan import plan as plan_statement
 from kleene.planner.specs import FunctionSpec, Usage
-from kleene.planner.statements import Statement, fill_parameters, number_placeholders, parse, span_of
+from kleene.planner.statements import Statement, fill_parameters, has_own, number_placeholders, parse, span_of
 from kleene.planner.tools import ToolCall, has_effects, tool_call
 from kleene.problems import from_duckdb, is_users_mistake
 from kleene.result import Result
@@ -220,7 +220,7 @@ class Executor:
         if isinstance(tree, nodes.Prepare):
             self._prepared.pop(name, None)
             if self._plan(with_tree(statement, tree.expression), tree.expression, params) is None:
-                return self._pure(statement, statement.text, params, frame)
+                return self._pure(statement, self._text_of(statement, tree.expression), params, frame)
             self._prepared[name] = tree.expression
             return message(f"prepared {tree.this.name}")
         inner = self._prepared.get(name)
@@ -286,6 +286,11 @@ class Executor:
         if isinstance(tree, exp.Create) and str(tree.args.get("kind") or "").upper() in ("VIEW", "MACRO", "FUNCTION"):
             return False
         return not isinstance(tree, exp.Command)
+
+    def _text_of(self, statement: Statement, inner: exp.Expr) -> str:
+        """The text of a statement of DuckDB's own around ``inner``: as written, unless inner holds what DuckDB does not know."""
+        assert statement.tree is not None
+        return self._printed(statement.tree) if has_own(inner) else statement.text
 
     def _printed(self, tree: exp.Expr) -> str:
         return tree.sql(CallSQL)
@@ -422,7 +427,7 @@ class Executor:
             return _lines("no calls: CALL runs a procedure of DuckDB's own")
         if isinstance(tree.this, nodes.OwnStatement) and not isinstance(tree.this, nodes.Final):
             return _lines("no calls: the statement changes the session only")
-        return self._pure(statement, statement.text, params, frame)
+        return self._pure(statement, self._text_of(statement, tree.this), params, frame)
 
     def _analyzed(self, statement: Statement, how: str, params: Params, frame: FrameType | None) -> Result:
         """Run a statement for EXPLAIN ANALYZE. Of what is no query with calls only its total is told."""

@@ -219,8 +219,20 @@ def _is_schema(name: exp.Identifier) -> bool:
     return name.name.lower() in SCHEMAS
 
 
+TAKE_LAMBDAS = frozenset(
+    [f"{kind}{name}" for kind in ("list_", "array_", "") for name in ("transform", "apply", "filter", "reduce")]
+) - {"transform"}
+"""DuckDB's functions that take a lambda."""
+
+
 class _Parser(OwnGrammar):
     """DuckDB's parser without translation: see the module."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._calls: list[
+            tuple[str, bool]
+        ] = []  # functions whose arguments are being read, and whether each stands behind a dot
 
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
         **{name.upper(): _aggregate(name) for name in AGGREGATES},
@@ -308,6 +320,31 @@ class _Parser(OwnGrammar):
             text, at = text + gap + self.sql[token.start : token.end + 1], token.end + 1
         return text
 
+    def _parse_lambda(self, alias: bool = False) -> exp.Expr | None:
+        return self._parse_arrow_lambda() or super()._parse_lambda(alias)
+
+    def _parse_arrow_lambda(self) -> exp.Expr | None:
+        """``x -> y`` and ``(x, i) -> y`` as the lambda that they were before DuckDB 2, where nothing else has a meaning: as an argument of
+        ``list_transform`` and its kin, the list itself apart."""
+        if not self._calls or self._calls[-1][0] not in TAKE_LAMBDAS:
+            return None
+        first = self._prev.token_type == TokenType.L_PAREN
+        if first and not self._calls[-1][1]:
+            return None
+        index = self._index
+        if self._match(TokenType.L_PAREN):
+            names = self._parse_csv(self._parse_lambda_arg)
+            closed = self._match(TokenType.R_PAREN)
+        else:
+            names, closed = [self._parse_lambda_arg()], True
+        if not closed or not all(names) or not self._match(TokenType.ARROW):
+            self._retreat(index)
+            return None
+        body = self._replace_lambda(self._parse_assignment(), cast(list[exp.Expr], names))
+        found = self.expression(exp.Lambda(this=body, expressions=names))
+        found.meta["arrow"] = True
+        return found
+
     def _parse_function_args(self, alias: bool = False) -> list[exp.Expr]:
         return [_named(self, a) for a in super()._parse_function_args(alias)]
 
@@ -319,7 +356,12 @@ class _Parser(OwnGrammar):
         any_token: bool = False,
     ) -> exp.Expr | None:
         token = self._curr
-        call = super()._parse_function_call(functions, anonymous, optional_parens, any_token)
+        after_dot = self._index > 0 and self._tokens[self._index - 1].token_type == TokenType.DOT
+        self._calls.append((token.text.lower() if token else "", after_dot))
+        try:
+            call = super()._parse_function_call(functions, anonymous, optional_parens, any_token)
+        finally:
+            self._calls.pop()
         if isinstance(call, exp.Expr) and token:
             if type(call) in _PLAIN_WORDS:
                 call.meta["text"] = token.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.dialect import CallSQL
+from kleene.planner.identifiers import written
 
 _VERBS: dict[type[exp.Expr], str] = {exp.Insert: "inserted", exp.Update: "updated", exp.Delete: "deleted"}
 
@@ -35,10 +36,10 @@ def effect(tree: object, count: int | None, columns: str = "") -> str | None:
         what = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
         kind = str(tree.args.get("kind") or "").lower()
         with_rows = f" with {rows}" if rows and kind == "table" and tree.expression else ""
-        return f"created {kind} {what.name}{f'({columns})' if columns else ''}{with_rows}"
+        return f"created {kind} {written(what.name)}{f'({columns})' if columns else ''}{with_rows}"
     if isinstance(tree, exp.Drop):
         named = tree.args.get("tables") or [tree.this]
-        names = ", ".join(n.name if isinstance(n, exp.Table) else n.sql(CallSQL) for n in named)
+        names = ", ".join(written(n.name) if isinstance(n, exp.Table) else n.sql(CallSQL) for n in named)
         return f"dropped {str(tree.args.get('kind') or '').lower()} {names}"
     if not isinstance(tree, exp.Expr) or count is None or tree.args.get("returning"):
         return None

@@ -58,7 +58,7 @@ class Statement:
 
     ``source`` the whole text; ``text`` its exact slice, without the semicolon and the blanks and comments around it; ``span`` where.
     ``tree`` None means that the text cannot be read here and ``unreadable`` says why: DuckDB may still be able to. ``has_own``: the tree
-    is, or holds, something DuckDB does not know (an own statement, or MAXRECURSION). ``malformed``: it begins as an own statement and is
+    is, or holds, something DuckDB does not know (an own statement, MAXRECURSION, a lambda with an arrow). ``malformed``: it begins as an own statement and is
     none, so that DuckDB could say nothing better about it than ``unreadable``.
     """
 
@@ -157,8 +157,11 @@ def _unended(source: str, at: int) -> Statement:
 
 
 def has_own(tree: exp.Expr) -> bool:
-    """Whether DuckDB cannot be given this tree as it is: it holds an own statement or a MAXRECURSION clause."""
-    return any(isinstance(n, nodes.OwnStatement) or n.meta_get("maxrecursion") is not None for n in tree.walk())
+    """Whether DuckDB cannot be given this tree as it is: it holds an own statement, a MAXRECURSION clause or an arrow lambda."""
+    return any(
+        isinstance(n, nodes.OwnStatement) or n.meta_get("maxrecursion") is not None or n.meta_get("arrow") is not None
+        for n in tree.walk()
+    )
 
 
 def max_recursion(cte: exp.CTE) -> int | None:

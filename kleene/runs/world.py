@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import duckdb
+from sqlglot import exp
 
 from kleene.connection import Fetched
 from kleene.planner import nodes
 from kleene.planner.effects import created_table, effect, writes
 from kleene.planner.errors import BudgetExceeded, Cancelled
+from kleene.planner.identifiers import written
 from kleene.planner.roles import MAIL
 from kleene.planner.specs import BudgetLimits, FunctionSpec, Usage
 from kleene.planner.statements import Statement, read
@@ -119,7 +121,7 @@ class SessionWorld:
         text = result.plan if result.plan is not None else self._said
         if text is not None:
             return Outcome(message=text, usage=result.usage, warnings=result.warnings)
-        return outcome_of(result)
+        return _named(tree, outcome_of(result))
 
     def effects_done(self) -> list[tuple[str, str]]:
         """The uses of the running CALL that were done before the turn ran again, with their rows (``kleene.effects.Kept``)."""
@@ -138,7 +140,7 @@ class SessionWorld:
             count = int(result.rows[0][0])
             columns = self._columns_of(self._connection.con, table.name)
             outcome = Outcome(
-                message=f"created table {table.name}({columns}) with {count:,} row{'' if count == 1 else 's'}",
+                message=f"created table {written(table.name)}({columns}) with {count:,} row{'' if count == 1 else 's'}",
                 usage=result.usage,
             )
         self._journal.mark(self._connection.con, self.turn, self._statement, outcome)
@@ -168,7 +170,7 @@ class SessionWorld:
             "ORDER BY column_index LIMIT 40",
             [self.state.schema, table],
         ).fetchall()
-        return ", ".join(f"{name} {kind}" for name, kind in found)
+        return ", ".join(f"{written(name)} {kind}" for name, kind in found)
 
     # -- turns -----------------------------------------------------------------------------------------------------------------------
 
@@ -321,6 +323,13 @@ def capped_by(limits: BudgetLimits, lowered: BudgetLimits) -> BudgetLimits:
     """The limits with those that a statement of the session has lowered."""
     given = attrs.asdict(lowered, filter=lambda _, value: value is not None)
     return attrs.evolve(limits, **given)
+
+
+def _named(tree: exp.Expr | None, outcome: Outcome) -> Outcome:
+    """What lists names (DESCRIBE, SUMMARIZE, SHOW TABLES) shows them as they are written in a statement."""
+    if not isinstance(tree, exp.Describe | exp.Summarize | exp.Show):
+        return outcome
+    return attrs.evolve(outcome, rows=[(written(str(row[0])), *row[1:]) for row in outcome.rows])
 
 
 def _function(spec: FunctionSpec) -> FunctionView:

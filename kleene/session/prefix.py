@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import attrs
 
 from kleene.planner.errors import number
+from kleene.planner.identifiers import written
 from kleene.planner.specs import BudgetLimits
 from kleene.session.text import count, one_line, tokens
 from kleene.session.world import CatalogView, FunctionView, TableView
@@ -207,7 +208,7 @@ def _tables(tables: tuple[TableView, ...]) -> list[str]:
     for table in ordered:
         line = _table(table)
         if names or used + len(line) > CATALOG_CHARACTERS:
-            names.append(table.name)
+            names.append(written(table.name))
         else:
             lines.append(line)
             used += len(line)
@@ -219,9 +220,9 @@ def _tables(tables: tuple[TableView, ...]) -> list[str]:
 
 
 def _table(table: TableView) -> str:
-    columns = ", ".join(f"{c.name} {c.type}" for c in table.columns)
+    columns = ", ".join(f"{written(c.name)} {c.type}" for c in table.columns)
     rows = "" if table.rows is None else f": {count(table.rows, 'row')}"
-    return one_line(f"- {table.name}({columns}){rows}", 1_500)
+    return one_line(f"- {written(table.name)}({columns}){rows}", 1_500)
 
 
 def _table_note(table: TableNote) -> str:

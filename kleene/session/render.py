@@ -6,11 +6,10 @@ few rows leave room: the cells of a column share 20 x 200. Rows too wide to read
 
 from __future__ import annotations
 
-import re
-
 import attrs
 
 from kleene.planner.errors import KleeneError, caret, number
+from kleene.planner.identifiers import written
 from kleene.planner.specs import BudgetLimits, Usage
 from kleene.session.text import count, middle, one_line
 from kleene.session.values import cell, is_cut, literal
@@ -147,7 +146,7 @@ def _cut_note(result: Outcome, shown: list[tuple[object, ...]], width: int) -> l
     texts = [i for i in cut if result.types[i].upper() == "VARCHAR"]
     if not texts:
         return [f"cut cells: fewer rows show more of each; a part of one shows {whole:,} characters"]
-    name, named = _identifier(result.columns[texts[0]]), ""
+    name, named = written(result.columns[texts[0]]), ""
     if "(" in name:
         name, named = "t", "name it (AS t), then "
     if len(shown) > 1:
@@ -161,10 +160,8 @@ def _cut_note(result: Outcome, shown: list[tuple[object, ...]], width: int) -> l
     ]
 
 
-def _identifier(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else '"' + name.replace('"', '""') + '"'
-
-
 def _name(name: str) -> str:
-    """A column's name as a header shows it: line ends escaped, long expressions cut."""
-    return one_line(literal(name) if "\n" in name else name, 80)
+    """A column's name as a header shows it: as it must be written, except the text of an expression, which nobody writes again."""
+    if "\n" in name:
+        return one_line(literal(name), 80)
+    return one_line(name if "(" in name else written(name), 80)

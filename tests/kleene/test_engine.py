@@ -853,3 +853,17 @@ def test_an_update_of_several_columns_at_once(db):
         k.sql("CREATE TABLE m AS SELECT i, 'b' || i AS b, '' AS x FROM range(2) r(i)")
         k.sql("UPDATE m SET (x, b) = (llm('x' || b), coalesce(llm('c' || b), '?'))")
         assert k.sql("FROM m ORDER BY i").fetchall() == [(0, "CB0", "XB0"), (1, "CB1", "XB1")]
+
+
+def test_lambdas_with_arrows_run_in_every_statement():
+    with engine(CountingModel(lambda p: p.upper())) as (k, model):
+        assert k.sql("SELECT list_transform([1, 2], x -> x + 1) AS l").fetchall() == [([2, 3],)]
+        assert k.sql("SELECT list_transform(['a', 'b'], (x, i) -> x || i || llm('c')) AS l").fetchall() == [
+            (["a1C", "b2C"],)
+        ]
+        k.sql("CREATE VIEW v AS SELECT list_filter([1, 2], x -> x > 1) AS l; PREPARE p AS SELECT apply([$1], x -> -x)")
+        k.sql("CREATE FUNCTION g(l BIGINT[]) RETURNS BIGINT[] AS SQL (SELECT list_filter(l, x -> x > 2))")
+        assert k.sql("SELECT l, g([1, 3]) FROM v").fetchall() == [([2], [3])]
+        assert k.sql("EXECUTE p(4)").fetchall() == [([-4],)]
+        assert "lambda x" in str(k.sql("EXPLAIN SELECT list_transform([range], x -> x + 1) FROM range(3)").rows)
+        assert model.calls == 1

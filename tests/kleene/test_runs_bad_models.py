@@ -197,7 +197,12 @@ def test_tables_of_odd_names_and_types_do_not_break_a_session() -> None:
         run = k.run("Go")
     assert run.answer is not None
     assert run.answer.fetchall() == [(1,)]
-    assert 'created table we "ird(a b INTEGER, select INTEGER[]) with 1 row' in script.told(1)
+    told = script.told(1)
+    assert 'created table "we ""ird"("a b" INTEGER, "select" INTEGER[]) with 1 row' in told
+    assert '\n"a b" | INTEGER | YES' in told  # DESCRIBE
+    assert '\n"we ""ird"\n' in told  # SHOW TABLES
+    assert '\n"select" | INTEGER[] | [1, 2]' in told  # SUMMARIZE
+    assert '"a b" INTEGER' in script.asked()[1].messages[-1].text
 
 
 def test_a_query_that_never_ends_is_cancelled_by_the_wall() -> None:

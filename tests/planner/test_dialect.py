@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 
 from kleene.planner import nodes
-from kleene.planner.dialect import AGGREGATES, CallSQL, function_name, is_aggregate, unescape
+from kleene.planner.dialect import AGGREGATES, TAKE_LAMBDAS, CallSQL, function_name, is_aggregate, unescape
 from kleene.planner.errors import ParseError
 from kleene.planner.statements import parse
 
@@ -443,3 +443,46 @@ def test_an_error_of_an_own_statement_shows_the_right_form() -> None:
         "              ^\n"
         "hint: FINAL(expression) or FINAL FROM (SELECT ...)"
     )
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT list_transform([1, 2], x -> x + 1)",
+        "SELECT list_filter([1, 2, 7], (x, i) -> x > i AND x < 5 OR x = 7)",
+        "SELECT [1, 2].filter(x -> x > 1), filter([1, 2], (x)->x>1)",
+        "SELECT array_transform([[1, 2], [3]], x -> list_filter(x, y -> y > len(x)))",
+        "SELECT list_reduce(['a', 'b', NULL], (a, b) -> a || b, 'x')",
+        """SELECT list_transform(['{"a": 1}'::JSON], x -> (x -> '$.a'))""",
+        "SELECT list_apply([{'a': 1}], r -> r.a), apply([1], \"x y\" -> CASE WHEN \"x y\" > 0 THEN 'a' ELSE 'b' END)",
+        "SELECT (SELECT list_transform([a], x -> x + a)) FROM (VALUES (1), (NULL)) t(a) ORDER BY ALL",
+    ],
+)
+def test_an_arrow_lambda_is_duckdbs_old_lambda(sql: str) -> None:
+    (statement,) = parse(sql)
+    assert statement.tree is not None and statement.has_own
+    with duckdb.connect() as new, duckdb.connect() as old:
+        old.execute("SET lambda_syntax = 'ENABLE_SINGLE_ARROW'")
+        assert new.sql(statement.tree.sql(CallSQL)).fetchall() == old.sql(sql).fetchall()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT j -> '$.a' FROM t",
+        "SELECT list_contains(l, j -> '$.a') FROM t",
+        "SELECT list_transform(j -> '$.a', lambda x: x) FROM t",
+        "SELECT list_transform(l, lambda x: x -> '$.a') FROM t",
+        "SELECT list_filter(l, lambda x: x = (SELECT max(j -> 'a') FROM u)) FROM t",
+        "SELECT list_transform(l, lambda x: coalesce(x -> 'a', x)) FROM t",
+    ],
+)
+def test_an_arrow_elsewhere_is_jsons(sql: str) -> None:
+    (statement,) = parse(sql)
+    assert statement.tree is not None and not statement.has_own
+    assert sum(1 for _ in statement.tree.find_all(exp.JSONExtract)) == 1
+
+
+def test_the_functions_that_take_lambdas_are_duckdbs(con: duckdb.DuckDBPyConnection) -> None:
+    found = con.execute("SELECT function_name FROM duckdb_functions() WHERE parameter_types[2] = 'LAMBDA'").fetchall()
+    assert {name for (name,) in found} == TAKE_LAMBDAS

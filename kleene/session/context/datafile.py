@@ -12,8 +12,9 @@ import duckdb
 import pyarrow as pa
 
 from kleene.planner.errors import ConfigError
+from kleene.planner.identifiers import written
 from kleene.session.context.feed import Feed
-from kleene.session.text import one_line
+from kleene.session.text import count, one_line
 
 READERS = {
     ".csv": ("read_csv", "CSV"),
@@ -23,6 +24,8 @@ READERS = {
     ".jsonl": ("read_json", "JSON lines"),
     ".ndjson": ("read_json", "JSON lines"),
 }
+
+SEPARATORS = (";", "\t", "|", ",")
 
 SAMPLED_WHOLE = 64 << 20
 """Files up to this size are read once more to find their types, so that no late row contradicts a guess."""
@@ -54,17 +57,18 @@ class Table:
     def feed(self, name: str) -> Feed:
         """The table under a name. Reads the file's head for the schema; raises ``ConfigError`` where that is impossible."""
         with _named(self.path, self.kind):
-            schema = self._relation(f"SELECT * FROM ({self.query}) LIMIT 0").arrow().schema
+            schema = self.relation(f"SELECT * FROM ({self.query}) LIMIT 0").arrow().schema
         return Feed(name, schema, str(self.path), self._batches)
 
     def _batches(self, feed: Feed) -> Iterator[pa.RecordBatch]:
         feed.notes.extend(self.notes)
         with _named(self.path, self.kind):
-            reader = self._relation(self.query).arrow()
+            reader = self.relation(self.query).arrow()
             while (batch := next(reader, None)) is not None:
                 yield batch
 
-    def _relation(self, query: str) -> duckdb.DuckDBPyRelation:
+    def relation(self, query: str) -> duckdb.DuckDBPyRelation:
+        """A query that may name the table's parameters."""
         return self.connection.cursor().sql(query, params=self.parameters or None)
 
 
@@ -79,13 +83,16 @@ def file_feed(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> F
     size = path.stat().st_size
     whole = ", sample_size = -1" if function != "read_parquet" and size <= SAMPLED_WHOLE else ""
     table = Table(connection, f"SELECT * FROM {function}($path{whole})", {"path": _unglobbed(path)}, path, kind)
-    try:
+    if function != "read_csv":
         return table.feed(name)
+    try:
+        return _doubted(table, whole).feed(name)
     except ConfigError as error:
-        if function != "read_csv" or not re.search(r"utf-8|unicode", error.message, re.IGNORECASE):
+        if not re.search(r"utf-8|unicode", error.message, re.IGNORECASE):
             raise
-    latin = f"SELECT * FROM {function}($path{whole}, encoding = 'latin-1')"
-    return attrs.evolve(table, query=latin, notes=(f"{path} is not UTF-8: read as Latin-1",)).feed(name)
+    latin = f"{whole}, encoding = 'latin-1'"
+    notes = (f"{path} is not UTF-8: read as Latin-1",)
+    return _doubted(attrs.evolve(table, query=f"SELECT * FROM read_csv($path{latin})", notes=notes), latin).feed(name)
 
 
 def database_tables(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Table]:
@@ -111,6 +118,29 @@ def reserved_words(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
     """The words that cannot name a table without quotes."""
     query = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"
     return frozenset(row[0] for row in connection.execute(query).fetchall())
+
+
+def _doubted(table: Table, options: str) -> Table:
+    """A CSV table with a warning where its separator could not be told (one column, and its first lines hold a mark that separates
+    elsewhere), and one where lines before those that DuckDB took for the table were left out."""
+    notes = list(table.notes)
+    with _named(table.path, table.kind):
+        sniffed = f"SELECT SkipRows, list_transform(Columns, lambda c: c.name) FROM sniff_csv($path{options})"
+        ((skipped, columns),) = table.relation(sniffed).fetchall()
+        first = table.relation(f"SELECT * FROM ({table.query}) LIMIT 5").fetchall() if len(columns) == 1 else []
+    lines = [*columns, *(str(v) for (v,) in first)]
+    mark = next((m for m in SEPARATORS if first and sum(m in line for line in lines) > 1), None)
+    if mark is not None:
+        shown = "chr(9)" if mark == "\t" else f"'{mark}'"
+        notes.append(
+            f"{table.path} was read as one column, its separator could not be told: string_split({written(columns[0])}, {shown}) takes it apart"
+        )
+    if skipped:
+        notes.append(
+            f"the first {count(skipped, 'line')} of {table.path} {'is' if skipped == 1 else 'are'} not in the table: the columns differ from "
+            f"those of the lines that follow"
+        )
+    return attrs.evolve(table, notes=tuple(notes))
 
 
 @contextmanager

@@ -183,6 +183,26 @@ def test_a_csv_that_is_not_utf8_is_read_as_latin1_with_a_note(tmp_path: Path) ->
     assert feed.notes == [f"{path} is not UTF-8: read as Latin-1"]
 
 
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("name\nAnn\nBob\n", []),
+        ("text\nno mark here\n", []),
+        ("a,b\n1,2\n3,4\n", []),
+        ('id;text\n1;"a;b\n2;c\n3;d\n', ["{path} was read as one column, its separator could not be told: string_split(\"id;text\", ';') takes it apart"]),
+        ("Report\nid|v\n1|2\n3\n", ["{path} was read as one column, its separator could not be told: string_split(Report, '|') takes it apart"]),
+        ("Report of 2024\n\nid;v\n1;2\n3;4\n", ["the first 2 lines of {path} are not in the table: the columns differ from those of the lines that follow"]),
+        ("date,text\n2024,hello, world\n2025,a, b, c\n", ["the first 2 lines of {path} are not in the table: the columns differ from those of the lines that follow"]),
+    ],
+    ids=["one-column", "one-column-of-text", "two-columns", "ragged", "title", "title-left-out", "commas-in-text"],
+)  # fmt: skip
+def test_a_csv_that_duckdb_guesses_at_says_so(tmp_path: Path, text: str, notes: list[str]) -> None:
+    path = write(tmp_path / "a.csv", text)
+    (feed,) = load_context([path])
+    read(feed)
+    assert feed.notes == [n.format(path=path) for n in notes]
+
+
 def test_a_duckdb_file_gives_its_tables_and_views(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with duckdb.connect(path) as connection:
