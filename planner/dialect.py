@@ -336,11 +336,12 @@ class _Parser(OwnGrammar):
             names = self._parse_csv(self._parse_lambda_arg)
             closed = self._match(TokenType.R_PAREN)
         else:
-            names, closed = [self._parse_lambda_arg()], True
-        if not closed or not all(names) or not self._match(TokenType.ARROW):
+            name = self._parse_lambda_arg()
+            names, closed = [name] if name is not None else [], True
+        if not closed or not names or not self._match(TokenType.ARROW):
             self._retreat(index)
             return None
-        body = self._replace_lambda(self._parse_assignment(), cast(list[exp.Expr], names))
+        body = self._replace_lambda(self._parse_assignment(), names)
         found = self.expression(exp.Lambda(this=body, expressions=names))
         found.meta["arrow"] = True
         return found
