@@ -9,6 +9,7 @@ import duckdb
 
 from kleene.planner.catalog import Catalog
 from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
+from kleene.planner.foreign import in_duckdb, with_other_arguments
 from kleene.planner.settings import KEYS
 from kleene.planner.specs import Span
 from kleene.planner.statements import Statement
@@ -74,6 +75,11 @@ def _is_near(message: str, suggested: str) -> bool:
 
 def _hint(text: str, message: str, rest: str, catalog: Catalog | None) -> str | None:
     unknown = re.search(r"Function with name \"?(\w+)\"? does not exist", message)
+    if unknown and (how := in_duckdb(unknown.group(1))) is not None:
+        return how
+    misused = re.search(r"No function matches the given name and argument types '(\w+)\(", message)
+    if misused and (how := with_other_arguments(misused.group(1))) is not None:
+        return how
     if unknown and catalog is not None:
         near = did_you_mean(unknown.group(1), catalog.functions)
         if near == unknown.group(1).lower():

@@ -165,8 +165,8 @@ def caret(source: str, span: Span) -> list[str]:
     return [prefix + line, " " * (len(prefix) + column) + "^" * width]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """The nearest known name, or None where nothing is near.
+def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The nearest known name, or None where nothing is near: ``cutoff`` is the least likeness, from 0 to 1 (``difflib``).
 
     >>> did_you_mean("llm_boool", ["llm", "llm_bool"])
     'llm_bool'
@@ -174,5 +174,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     import difflib
 
     by_fold = {k.casefold(): k for k in known}
-    near = difflib.get_close_matches(name.casefold(), list(by_fold), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.casefold(), list(by_fold), n=1, cutoff=cutoff)
     return by_fold[near[0]] if near else None

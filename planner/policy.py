@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import TokenType
 from kleene.planner import nodes
 from kleene.planner.dialect import CallSQL, function_name
 from kleene.planner.errors import PolicyError, did_you_mean
+from kleene.planner.foreign import in_duckdb
 from kleene.planner.settings import setting_key
 from kleene.planner.statements import Statement, span_of
 
@@ -205,7 +206,7 @@ class _Check:
 
     def _tool(self, name: str, node: exp.Expr) -> None:
         if name.lower() not in self.functions:
-            self._unknown(name, node, self.functions)
+            self._unknown(name, node)
 
     def _create_function(self, node: nodes.CreateFunction) -> None:
         name = node.this.name.lower()
@@ -352,11 +353,13 @@ class _Check:
             return
         if name in self.allow.denied or name in self.allow.scalars or name in self.allow.tables:
             self._refuse(f"{name} is not available here", self._function_hint(name), node)
-        self._unknown(name, node, [*self.functions, *allowed])
+        self._unknown(name, node, allowed)
 
-    def _unknown(self, name: str, node: exp.Expr, names: Iterable[str]) -> NoReturn:
-        near = did_you_mean(name, names)
-        hint = f"Did you mean {near}?" if near else "SHOW FUNCTIONS lists Kleene's functions and tools."
+    def _unknown(self, name: str, node: exp.Expr, duckdbs: Iterable[str] = ()) -> NoReturn:
+        # of DuckDB's 900 names some is a little like any other
+        near = did_you_mean(name, self.functions) or did_you_mean(name, duckdbs, cutoff=0.75)
+        guess = f"Did you mean {near}?" if near else "SHOW FUNCTIONS lists Kleene's functions and tools."
+        hint = in_duckdb(name) or guess
         self._refuse(f"there is no function {name} here", hint, node)
 
     def _function_hint(self, name: str) -> str:
