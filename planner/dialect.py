@@ -320,6 +320,15 @@ class _Parser(OwnGrammar):
             text, at = text + gap + self.sql[token.start : token.end + 1], token.end + 1
         return text
 
+    def _parse_ddl_select(self) -> exp.Expr | None:
+        """The query of CREATE and INSERT: a PIVOT too, as the query over it that it is."""
+        if not self._curr or self._curr.text.upper() not in ("PIVOT", "UNPIVOT"):
+            return super()._parse_ddl_select()
+        unpivot = self._curr.text.upper() == "UNPIVOT"
+        self._advance()
+        pivot = self._parse_simplified_pivot(is_unpivot=unpivot)
+        return exp.Select(expressions=[exp.Star()]).from_(exp.Subquery(this=pivot), copy=False)
+
     def _parse_lambda(self, alias: bool = False) -> exp.Expr | None:
         return self._parse_arrow_lambda() or super()._parse_lambda(alias)
 

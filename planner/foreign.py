@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _TEXT = {
     ("ifnull", "nvl", "zeroifnull", "isnull"): ("coalesce(n, 0)", "n IS NULL"),
     ("nvl2", "iff", "iif"): ("CASE WHEN n IS NULL THEN 'none' ELSE 'some' END", "if(n > 1, 'a', 'b')"),
@@ -89,6 +91,33 @@ _SIGNATURES = {
 }
 OTHER_ARGUMENTS = {name: ways for names, ways in _SIGNATURES.items() for name in names}
 """Of functions that DuckDB has, with other arguments than elsewhere."""
+
+
+_FORMS = (
+    (r"create\s+(or\s+replace\s+)?type\b", "Write the type where it is used: CREATE TABLE t (mood ENUM ('good', 'bad'), place STRUCT(x BIGINT, y BIGINT))"),
+    (r"show\s+(?!tables\b)", "SHOW TABLES lists the tables, DESCRIBE t shows the columns of one"),
+    (r"(load|install)\b", "Everything that can be used is loaded"),
+    (r"(vacuum|checkpoint|grant|revoke|analyze)\b", "Leave it out"),
+    (r"(declare|if|while|print|execute\s+immediate|do|begin)\b", "There are no variables and no branches: use CTEs and CREATE TABLE t AS SELECT ..."),
+    (r"(replace|upsert)\s+into\b", "In DuckDB: INSERT OR REPLACE INTO t ..., or DELETE and INSERT"),
+    (r"rename\b", "CREATE TABLE b AS FROM a, then DROP TABLE a"),
+    (r".*\bselect\s+top\s+\d", "In DuckDB: SELECT ... LIMIT n"),
+    (r".*\bseparator\s+'", "In DuckDB: string_agg(s, ', ' ORDER BY s)"),
+    (r".*\bminus\s+select\b", "In DuckDB: SELECT ... EXCEPT SELECT ..."),
+    (r".*\bsample\s+\d+\s*$", "In DuckDB: SELECT ... USING SAMPLE 10 ROWS"),
+    (r".*`", 'Names are quoted as "name"'),
+    (r".*@\w", "There are no variables: use a CTE, or CREATE TABLE t AS SELECT ..."),
+)  # fmt: skip
+
+
+def form_in_duckdb(statement: str) -> str | None:
+    """What to write in place of a statement that could not be read, where it has a form that other dialects have.
+
+    >>> form_in_duckdb("SELECT TOP 5 * FROM t")
+    'In DuckDB: SELECT ... LIMIT n'
+    """
+    flags = re.IGNORECASE | re.DOTALL
+    return next((hint for pattern, hint in _FORMS if re.match(pattern, statement, flags)), None)
 
 
 def in_duckdb(name: str) -> str | None:

@@ -275,11 +275,35 @@ class _Resolver:
         return text.lower()
 
     def _constant(self, node: exp.Anonymous, spec: FunctionSpec, name: str, value: exp.Expr) -> str:
-        if isinstance(value, exp.Literal) and value.is_string:
+        by_place = not any(isinstance(a, exp.PropertyEQ) and a.this.name.lower() == name for a in node.expressions)
+        is_text = isinstance(value, exp.Literal) and value.is_string
+        # a name has no blank, so that llm('Sum up', 'the text') is the mistake that llm('Sum up', body) is
+        if is_text and not (by_place and name == "model" and " " in value.name.strip()):
             return str(value.this)
+        hint = f"write {name} := '...' in the statement itself"
+        if by_place and spec.params[0].name == "prompt":
+            hint = f"one prompt holds all: {self._joined(node, spec, value)}"
         raise self._error(
-            node, f"{name} of {spec.name} is not a text literal", f"write {name} := '...' in the statement itself"
+            node,
+            f"{name} of {spec.name} is {'no name' if is_text else 'not a text literal'}: {self._text(value)}",
+            hint,
         )
+
+    def _joined(self, node: exp.Anonymous, spec: FunctionSpec, value: exp.Expr) -> str:
+        """The call with the argument that took the place of an option as a part of its prompt."""
+        first = node.expressions[0]
+        asked = f"{self._text(first)} || ' '"
+        if isinstance(first, exp.Literal) and first.is_string:
+            words = first.name.rstrip()
+            asked = exp.Literal.string(words + (" " if words[-1:] in ":?!." else ": ")).sql(CallSQL)
+        schema = """, '{"name": "string"}'""" if spec.name == "llm_json" else ""
+        return f"{spec.name}({asked} || {self._text(value)}{schema})"
+
+    def _text(self, node: exp.Expr) -> str:
+        """A part of the statement as it was written, on one line, at most 60 characters."""
+        span = span_of(self.statement, node)
+        text = " ".join((self.statement.source[span.start : span.end] if span else node.sql(CallSQL)).split())
+        return text if len(text) <= 60 else text[:57] + "..."
 
     def _aggregate(
         self, node: exp.Anonymous, spec: FunctionSpec, call_spec: CallSpec, values: list[tuple[exp.Expr, str]]

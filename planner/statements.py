@@ -13,6 +13,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from kleene.planner import nodes
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import ParseError, PlanError, did_you_mean
+from kleene.planner.foreign import form_in_duckdb
 from kleene.planner.grammar import BUDGET_WORDS, FORMS, OwnGrammar, readable_reason
 from kleene.planner.settings import EFFORTS
 from kleene.planner.specs import AgentSpec, AnswerType, BudgetLimits, FunctionSpec, Param, Span, Template, Volatility
@@ -138,7 +139,7 @@ def _is_statement(tree: exp.Expr | None) -> bool:
 
 
 def _unreadable(source: str, text: str, span: Span, at: Span, reason: str) -> Statement:
-    hint = "Kleene plans only what it can read; write this part in another way."
+    hint = form_in_duckdb(text) or "Kleene plans only what it can read; write this part in another way."
     error = ParseError(f"this statement cannot be read: {reason}", hint=hint, span=at, source=source)
     own = _OWN_START.match(text)
     if own:

@@ -486,3 +486,22 @@ def test_an_arrow_elsewhere_is_jsons(sql: str) -> None:
 def test_the_functions_that_take_lambdas_are_duckdbs(con: duckdb.DuckDBPyConnection) -> None:
     found = con.execute("SELECT function_name FROM duckdb_functions() WHERE parameter_types[2] = 'LAMBDA'").fetchall()
     assert {name for (name,) in found} == TAKE_LAMBDAS
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "PIVOT (FROM (VALUES (1, 'x', 3), (1, 'y', 4), (2, 'x', 5)) t(a, b, c)) ON b USING sum(c)",
+        "PIVOT (FROM (VALUES (1, 'x', 3)) t(a, b, c)) ON b IN ('x', 'z') USING sum(c) AS s, max(c) GROUP BY a ORDER BY a",
+        "UNPIVOT (SELECT 1 AS id, 2 AS a, 3 AS b) ON a, b INTO NAME n VALUE v",
+        "UNPIVOT (SELECT 1 AS id, 2 AS a, NULL AS b) ON COLUMNS(* EXCLUDE id)",
+    ],
+)
+@pytest.mark.parametrize("create", ["CREATE TABLE made AS", "CREATE OR REPLACE TABLE made AS"])
+def test_a_table_is_made_of_a_pivot_as_duckdb_makes_it(create: str, sql: str) -> None:
+    (statement,) = parse(f"{create} {sql}")
+    assert statement.tree is not None
+    with duckdb.connect() as ours, duckdb.connect() as theirs:
+        ours.execute(statement.tree.sql(CallSQL))
+        theirs.execute(statement.text)
+        assert outcome(ours, "FROM made") == outcome(theirs, "FROM made")

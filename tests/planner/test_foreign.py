@@ -52,3 +52,22 @@ def test_a_far_name_is_not_guessed() -> None:
     with pytest.raises(PolicyError) as caught:
         check_model(statement, functions={"llm"}, tables=lambda _: True, allow_list=ALLOWED)
     assert caught.value.hint == "SHOW FUNCTIONS lists Kleene's functions and tools."
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("CREATE TYPE mood AS ENUM ('a')", "Write the type where it is used: CREATE TABLE t (mood ENUM ('good', 'bad'), place STRUCT(x BIGINT, y BIGINT))"),
+        ("SHOW COLUMNS FROM t", "SHOW TABLES lists the tables, DESCRIBE t shows the columns of one"),
+        ("SELECT TOP 5 * FROM t", "In DuckDB: SELECT ... LIMIT n"),
+        ("SELECT group_concat(a SEPARATOR ',') FROM t", "In DuckDB: string_agg(s, ', ' ORDER BY s)"),
+        ("SELECT a FROM t MINUS SELECT a FROM u", "In DuckDB: SELECT ... EXCEPT SELECT ..."),
+        ("SELECT `a` FROM t", 'Names are quoted as "name"'),
+        ("DECLARE x INT", "There are no variables and no branches: use CTEs and CREATE TABLE t AS SELECT ..."),
+        ("SELECT 1 1", "Kleene plans only what it can read; write this part in another way."),
+    ],
+)  # fmt: skip
+def test_a_form_of_another_dialect_is_told_in_duckdbs(sql: str, hint: str) -> None:
+    (statement,) = parse(sql)
+    assert statement.unreadable is not None
+    assert statement.unreadable.hint == hint
