@@ -22,6 +22,8 @@ MAX_COLUMNS = 16_384
 MAX_CELL = 32_767
 MAX_INLINE = 20_000
 MAX_BRACKETS = 200
+MAX_DEPTH = 20
+"""Of quotes and lists in each other; the marks of deeper ones stay text."""
 EXTRA = "pip install 'kleene[documents]'"
 UNBUILT = {
     **dict.fromkeys((".doc", ".odt", ".rtf", ".pdf"), ".docx or .md"),
@@ -67,8 +69,10 @@ def legal(text: str) -> str:
 
 
 def _markdown(text: str, check: Check) -> list[Any]:
-    """The tokens of markdown-it. A block of many brackets (which cost the square of their number) or of great length stays plain text."""
+    """The tokens of markdown-it. A block of many brackets (which cost the square of their number) or of great length stays plain text, and so do
+    the marks of quotes and lists below ``MAX_DEPTH``: at ``maxNesting`` of its own the library drops what is left of the text."""
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import blockquote, list_block
     from markdown_it.token import Token
 
     def inline(state: Any) -> None:
@@ -81,7 +85,15 @@ def _markdown(text: str, check: Check) -> list[Any]:
                 else:
                     state.md.inline.parse(token.content, state.md, state.env, token.children)
 
-    parser = MarkdownIt("commonmark", {"maxNesting": 20}).enable(["table", "strikethrough"])
+    def shallow(rule: Callable[..., bool]) -> Callable[..., bool]:
+        def block(state: Any, *at: Any) -> bool:
+            return state.level < MAX_DEPTH and rule(state, *at)
+
+        return block
+
+    parser = MarkdownIt("commonmark", {"maxNesting": 2 * MAX_DEPTH}).enable(["table", "strikethrough"])
+    parser.block.ruler.at("blockquote", shallow(blockquote), {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    parser.block.ruler.at("list", shallow(list_block), {"alt": ["paragraph", "reference", "blockquote"]})
     parser.core.ruler.at("inline", inline)
     return parser.parse(legal(text))
 

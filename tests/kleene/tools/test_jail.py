@@ -196,7 +196,7 @@ def test_the_workspace_must_be_a_folder(tmp_path: Path) -> None:
 
 def test_a_workspace_that_vanished_is_an_error_of_the_tool(jail: Jail, root: Path) -> None:
     root.rename(root.with_name("elsewhere"))
-    refused(lambda: jail.open("src/a.txt"), "io")
+    assert refused(lambda: jail.open("src/a.txt"), "io") == "src/a.txt: there is no such file"
 
 
 def test_only_the_allowed_paths_are_written(root: Path) -> None:

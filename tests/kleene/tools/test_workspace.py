@@ -11,12 +11,10 @@ import pytest
 
 import kleene
 from kleene.planner.errors import CallFailed, ConfigError
-from kleene.tools.sandbox import Sandbox, unusable
 from tests.kleene.engines import CountingModel, engine
 from tests.kleene.scripted import Script, sql
 from tests.kleene.scripted import engine as scripted
-
-needs_sandbox = pytest.mark.skipif(unusable(Sandbox()) is not None, reason=str(unusable(Sandbox())))
+from tests.kleene.tools.work import needs_sandbox
 
 
 @pytest.fixture
