@@ -17,6 +17,7 @@ from kleene.planner.catalog import Catalog
 from kleene.planner.errors import ConfigError
 from kleene.planner.specs import BudgetLimits
 from kleene.services import Services
+from kleene.store.eventfile import events_path
 from kleene.store.store import LOCKDOWN
 from kleene.tools.base import Tool
 from kleene.tools.settings import ToolSettings, ignored_tables
@@ -108,6 +109,7 @@ def attach(
             services.events.emit,
             approve,
             keep=str(store) != ":memory:",
+            private=own_files(config, workspace, services.store.path, mcp),
             more=theirs,
         )
         engine = Engine(con, services, ledger=ledger, trust=trust, workspace=workspace, owns_services=True, tools=box)
@@ -142,6 +144,14 @@ def connect(path: str | Path = ":memory:", *, read_only: bool = False, locked: b
         raise
     engine.owns_connection = True
     return engine
+
+
+def own_files(config: Config, workspace: str | Path, store: Path | None, mcp: object) -> tuple[Path, ...]:
+    """The files that say what may be done here, and the store's: what tools do not reach even where they lie in the workspace. Its own
+    ``kleene.toml`` grants nothing."""
+    named = (Path(mcp),) if isinstance(mcp, str | Path) else ()
+    kept = () if store is None else (store, events_path(store))
+    return (*(file for file in config.files if file != Path(workspace) / "kleene.toml"), *named, *kept)
 
 
 def close_handler(handler: CallHandler) -> None:

@@ -58,23 +58,25 @@ def diff(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
         *(work, "diff", "-z", "--raw", "--patch", "--no-color", "--no-ext-diff", "--no-textconv", "--relative", "-M"),
         *("--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=dirty", "--end-of-options", ref, "--", "."),
     )
-    raw, _, patch = b"".join(output).partition(b"\0\0")
+    raw, _, printed = b"".join(output).partition(b"\0\0")
     paths = list(_changed(raw.decode("utf-8", "replace")))
-    patches = re.split(r"^(?=diff --git )", patch.decode("utf-8", "replace"), flags=re.MULTILINE)
+    patches = re.split(r"^(?=diff --git )", printed.decode("utf-8", "replace"), flags=re.MULTILINE)
     patches = [text for text in patches if text]
     if len(paths) != len(patches):
         raise ToolError("git printed a diff that cannot be read", kind="other")
-    yield from zip(paths, patches, strict=True)
+    for (old, new), patch in zip(paths, patches, strict=True):
+        if work.workspace.reaches(old) and work.workspace.reaches(new):
+            yield new, patch
 
 
-def _changed(raw: str) -> Iterator[str]:
-    """The paths of ``--raw -z``, of a renamed file the new one."""
+def _changed(raw: str) -> Iterator[tuple[str, str]]:
+    """The paths of ``--raw -z``: of a renamed file the old one and the new, else the same twice."""
     fields = iter(raw.split("\0"))
     for field in fields:
         if not field:
             continue
         path = next(fields)
-        yield next(fields) if field.rpartition(" ")[2][:1] in "RC" else path
+        yield path, next(fields) if field.rpartition(" ")[2][:1] in "RC" else path
 
 
 def blame(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:

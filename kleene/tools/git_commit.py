@@ -91,7 +91,7 @@ def _chosen(work: Work, changed: list[str], given: Sequence[str]) -> list[str]:
 def _may_write(work: Work, path: str) -> bool:
     """Paths that no tool could write (``.kleene``) are not committed either."""
     with suppress(ToolError):
-        return bool(work.workspace.may_write(path)) and ".kleene" not in path.split("/")
+        return work.workspace.may_write(path) and work.workspace.reaches(path)
     return False
 
 

@@ -5,7 +5,8 @@ between two steps is refused rather than followed. What holds for every path:
 
 - it is relative, of UTF-8 names without NUL, and has no ``..``; absolute paths are refused even where they lie inside;
 - for reading, a symbolic link is followed by hand while it stays in the workspace; for writing, no link is followed;
-- ``.git`` and ``.kleene`` are closed under every spelling that a file system may fold into them, wherever they lie;
+- ``.git`` and ``.kleene`` are closed under every spelling that a file system may fold into them, wherever they lie, and so is what of the
+  user's own lies in the workspace (``private``): the configuration, and the hidden files of a home folder;
 - what is opened is a regular file (seen before it is opened, and again by ``fstat`` after), never a device, pipe or socket, and nothing that
   lies on ``/proc``, ``/sys`` or ``/dev``;
 - a file that has other hard links is not written, for its other names may lie outside.
@@ -19,7 +20,6 @@ import errno
 import os
 import secrets
 import stat
-import unicodedata
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +30,7 @@ import attrs
 
 from kleene.planner.errors import ConfigError, ToolError
 from kleene.tools.globs import Globs
+from kleene.tools.private import OWN, Parts, Private, fold
 
 MAX_LINKS = 16
 """Links followed on one path; more are taken for a circle."""
@@ -117,9 +118,13 @@ class Folder:
     parts: tuple[str, ...]
 
     def entries(self) -> list[Entry]:
-        """What lies in it, by name; closed folders (``.git``, ``.kleene``) are left out."""
+        """What lies in it, by name; what is closed is left out."""
         with os.scandir(self.fd) as found:
-            entries = [Entry(entry.name, _kind_of(entry)) for entry in found if not is_closed(entry.name)]
+            entries = [
+                Entry(entry.name, _kind_of(entry))
+                for entry in found
+                if not is_closed(entry.name) and not self.jail.private.has((*self.parts, entry.name))
+            ]
         return sorted(entries, key=lambda entry: entry.name)
 
     def status(self, name: str) -> os.stat_result:
@@ -133,7 +138,7 @@ class Folder:
     def folder(self, name: str) -> Folder:
         """Opens a folder that lies here. No link is followed."""
         shown = _shown((*self.parts, name))
-        _refuse_closed(name, shown)
+        self.jail.refuse_closed((*self.parts, name), shown)
         return Folder(self.jail, self.jail.step(self.fd, name, shown), (*self.parts, name))
 
     def close(self) -> None:
@@ -163,26 +168,37 @@ class _Place:
 
 @attrs.frozen
 class Jail:
-    """A folder that tools stay in. ``writable`` are the globs (see ``globs``) of paths that may be written; none: read-only."""
+    """A folder that tools stay in. ``writable`` are the globs (see ``globs``) of paths that may be written; none: read-only. ``private`` is closed."""
 
     root: str
     writable: Globs
     system_devices: frozenset[int] = attrs.field(eq=False, repr=False)
+    private: Private = attrs.field(factory=Private, eq=False, repr=False)
 
     def read_only(self) -> Jail:
         """The same folder, in which nothing may be written."""
         return attrs.evolve(self, writable=Globs.of())
 
     @classmethod
-    def of(cls, root: str | os.PathLike[str], writable: tuple[str, ...] = ("**",)) -> Jail:
-        """The jail over an existing folder. Raises ``ConfigError`` where there is none, or where it lies on ``/proc``, ``/sys`` or ``/dev``."""
+    def of(
+        cls, root: str | os.PathLike[str], writable: tuple[str, ...] = ("**",), private: Private | None = None
+    ) -> Jail:
+        """The jail over an existing folder. ``private``: what of it is the user's own; by default what the environment says.
+
+        Raises ``ConfigError`` where there is no folder, where it lies on ``/proc``, ``/sys`` or ``/dev``, or in the user's configuration.
+        """
         real = os.path.realpath(root)
         if not os.path.isdir(real):
             raise ConfigError(f"the workspace {Path(root)} is no folder", hint="give a folder with --workspace")
         devices = _system_devices()
         if os.stat(real).st_dev in devices:
             raise ConfigError(f"the workspace {Path(root)} is a system folder", hint="give another with --workspace")
-        return cls(real, Globs.of(*writable), devices)
+        private = Private.of(real) if private is None else private
+        if private.surrounded is not None:
+            raise ConfigError(
+                f"the workspace {Path(root)} lies in your own configuration", hint="give another with --workspace"
+            )
+        return cls(real, Globs.of(*writable), devices, private)
 
     def writing(self, *globs: str) -> Jail:
         """The same workspace with another write allow-list."""
@@ -287,12 +303,17 @@ class Jail:
         """Whether the write allow-list has the path; the path need not exist. Raises ``ToolError`` for a path that could be none."""
         return self.writable.match("/".join(self._names(path)))
 
+    def reaches(self, path: str) -> bool:
+        """Whether no name on a path is closed; the path need not exist. Raises ``ToolError`` for a path that could be none."""
+        names = self._names(path)
+        return not any(map(is_closed, names)) and not self.private.has(names)
+
     # Steps
 
     def open_at(self, folder: int, name: str, parts: tuple[str, ...]) -> File:
         """Opens a regular file by its name in an open folder. No link is followed."""
         shown = _shown((*parts, name))
-        _refuse_closed(name, shown)
+        self.refuse_closed((*parts, name), shown)
         with _said(shown):
             # A look first: opening a device can do something, and a pipe would wait for its other end.
             _refuse_irregular(os.stat(name, dir_fd=folder, follow_symlinks=False), shown)
@@ -311,11 +332,24 @@ class Jail:
         with _said(shown):
             fd = os.open(name, _FOLDER, dir_fd=folder)
         try:
-            self._refuse_system(os.fstat(fd), shown)
+            status = os.fstat(fd)
+            self._refuse_system(status, shown)
+            if (status.st_dev, status.st_ino) in self.private.inodes:
+                raise _denied(f"{shown} {OWN}")
         except BaseException:
             os.close(fd)
             raise
         return fd
+
+    def refuse_closed(self, parts: Parts, shown: str) -> None:
+        """Raises ``ToolError`` for a real path that tools do not reach. Of the names only the last is compared with those that are always closed."""
+        if is_closed(parts[-1]):
+            tools = "use git_log, git_diff and git_blame" if "git" in parts[-1].casefold() else None
+            raise _denied(f"{shown} is closed to tools", hint=tools)
+        if self.private.has(parts):
+            raise _denied(
+                f"{shown} {OWN}", hint="keep what tools are for in a folder of its own, and give that with --workspace"
+            )
 
     @contextmanager
     def _at(self, path: str, *, follow: bool, make: bool = False) -> Iterator[_Place]:
@@ -335,7 +369,7 @@ class Jail:
                         os.close(folders.pop())
                         real.pop()
                         continue
-                    _refuse_closed(name, path)
+                    self.refuse_closed((*real, name), path)
                     target = _target(folders[-1], name)
                     if target is not None and (follow or pending):
                         links += 1
@@ -418,10 +452,7 @@ def is_closed(name: str) -> bool:
     >>> is_closed(".git"), is_closed(".GIT"), is_closed(".g\\u200cit"), is_closed(".github")
     (True, True, True, False)
     """
-    if name.isascii():
-        return name.casefold() in _CLOSED
-    folded = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
-    return folded.casefold() in _CLOSED
+    return fold(name) in _CLOSED
 
 
 def too_large(path: str, size: int, limit: int) -> ToolError:
@@ -448,12 +479,6 @@ def _target(folder: int, name: str) -> str | None:
         if error.errno in (errno.EINVAL, errno.ENOENT):
             return None
         raise
-
-
-def _refuse_closed(name: str, path: str) -> None:
-    if is_closed(name):
-        tools = "use git_log, git_diff and git_blame" if "git" in name.casefold() else None
-        raise _denied(f"{path} is closed to tools", hint=tools)
 
 
 def _refuse_irregular(status: os.stat_result, path: str) -> None:

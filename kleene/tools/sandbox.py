@@ -61,15 +61,14 @@ class Sandbox:
     """How commands are confined. A value: nothing runs before ``run``.
 
     ``program``: the name or path of bwrap. ``network``: the host's network, loopback services and all, is reachable. ``readable``: folders
-    outside of the workspace that may be read too; by default those of the Python that runs Kleene. ``hidden``: paths inside the workspace
-    that are closed besides ``.kleene``, such as a store kept elsewhere. ``unsafe``: where no sandbox can be made, run without one.
+    outside of the workspace that may be read too; by default those of the Python that runs Kleene. ``unsafe``: where no sandbox can be made, run
+    without one.
     """
 
     program: str = "bwrap"
     network: bool = False
     unsafe: bool = False
     readable: tuple[str, ...] = attrs.field(factory=lambda: (sys.prefix, sys.base_prefix))
-    hidden: tuple[str, ...] = ()
     bounds: Bounds = attrs.field(factory=Bounds)
 
 
@@ -244,6 +243,12 @@ class _Mounts:
             raise ToolError(
                 f"commands cannot be confined in {root}", kind="access denied", hint="give a smaller --workspace"
             )
+        if self.jail.private.holds_folders:
+            raise ToolError(
+                f"commands cannot be confined in {root}: your home folder or your configuration lies there",
+                kind="access denied",
+                hint="give a folder of its own with --workspace",
+            )
         everything = "**" in self.jail.writable.patterns
         yield from self._bind("", writable=everything)
         if not everything:
@@ -263,7 +268,12 @@ class _Mounts:
             with contextlib.suppress(OSError):  # made meanwhile, or not to be made by a command either
                 store.mkdir(mode=0o700)
                 (store / ".gitignore").write_text("*\n")
-        for path in dict.fromkeys((str(store), *(os.path.join(self.jail.root, name) for name in self.sandbox.hidden))):
+        own = self.jail.private.present(self.jail.root)
+        # What lies around a file is mounted on itself: else a command moves the folder away and makes another in its place.
+        around = {"/".join(parts[:n]) for path in own for parts in [path.split("/")] for n in range(1, len(parts))}
+        for part in sorted(around) if everything else ():
+            yield from self._bind(part, writable=True)
+        for path in dict.fromkeys((str(store), *(os.path.join(self.jail.root, name) for name in own))):
             if os.path.islink(path):
                 raise ToolError(
                     f"{path} is a symbolic link", kind="access denied", hint="replace it by what it points to"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from kleene.udfs.events import Event
 
 if TYPE_CHECKING:
     from kleene.tools.index import SearchIndex
+    from kleene.tools.private import Private
     from kleene.tools.reading_apart import Readers
 
 RESULT_BYTES = 64 << 20
@@ -33,18 +34,19 @@ FILE_TOOLS = frozenset({"files", "lines", "read", "read_pages", "read_table", "g
 class Workplace:
     """What the tools of one engine share: its workspace, and from the first use on the index for search and the processes that read documents."""
 
-    def __init__(self, workspace: str | Path, settings: ToolSettings, *, keep: bool):
+    def __init__(self, workspace: str | Path, settings: ToolSettings, *, keep: bool, own: Iterable[str | Path] = ()):
         self._workspace = workspace
+        self._own = tuple(own)
         self._settings = settings
         self._limits = Limits(result_bytes=RESULT_BYTES)
         self._root = os.path.realpath(workspace) if keep else None
         self._lock = threading.Lock()
-        self._shared: tuple[SearchIndex, Readers] | None = None
+        self._shared: tuple[SearchIndex, Readers, Private] | None = None
         self._env = {name: os.environ[name] for name in settings.env if name in os.environ}
 
     def close(self) -> None:
         with self._lock:
-            for shared in self._shared or ():
+            for shared in (self._shared or ())[:2]:
                 shared.close()
 
     def idle(self) -> frozenset[str]:
@@ -65,14 +67,15 @@ class Workplace:
         """For one use. Raises ``ConfigError`` where the workspace is no folder."""
         from kleene.tools.index import SearchIndex
         from kleene.tools.jail import Jail
+        from kleene.tools.private import Private
         from kleene.tools.reading_apart import Readers
 
         with self._lock:
             if self._shared is None:
-                self._shared = SearchIndex(self._root), Readers()
-            index, readers = self._shared
+                self._shared = SearchIndex(self._root), Readers(), Private.of(self._workspace, self._own)
+            index, readers, private = self._shared
         return Work(
-            workspace=Jail.of(self._workspace, self._settings.writable),
+            workspace=Jail.of(self._workspace, self._settings.writable, private),
             limits=self._limits,
             cancelled=cancelled,
             env=self._env,
@@ -104,11 +107,12 @@ def toolbox_for(
     approve: Approve | None = None,
     *,
     keep: bool = True,
+    private: Iterable[str | Path] = (),
     more: Callable[[Collection[str]], Sequence[Tool]] | None = None,
 ) -> Toolbox:
     """The standard tools, and ``own``: Python functions or what ``kleene.tool`` made of them, which may take a standard tool's place.
 
-    ``keep``: the index for search stays in the workspace. ``more`` gives other people's tools, told the names that are taken. Raises ``ConfigError`` for two of one name.
+    ``keep``: the index for search stays in the workspace. ``private``: files of the user's own that tools do not reach where they lie there. ``more`` gives other people's tools, told the names that are taken. Raises ``ConfigError`` for two of one name.
     """
     tools = {t.name: t for t in (*READ_TOOLS, *effects(settings, config))}
     named: set[str] = set()
@@ -122,6 +126,6 @@ def toolbox_for(
         tools[made.name.lower()] = made
     for made in more(tools.keys()) if more is not None else ():
         tools[made.name.lower()] = made
-    place = Workplace(workspace, settings, keep=keep)
+    place = Workplace(workspace, settings, keep=keep, own=private)
     command = partial(shell_function, settings)
     return Toolbox(tools.values(), place.work, emit, approve, on_close=place.close, idle=place.idle, command=command)

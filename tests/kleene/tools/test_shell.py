@@ -25,11 +25,12 @@ from kleene.planner.errors import Cancelled, ToolError
 from kleene.tools.asking import ask
 from kleene.tools.base import Limits, Work
 from kleene.tools.jail import Jail
+from kleene.tools.private import Private
 from kleene.tools.processes import Bounds, Capture, runs_low
 from kleene.tools.sandbox import Sandbox, probe, writable_parts
 from kleene.tools.shell import MAX_COMMAND_BYTES, UNCONFINED, describe, fill, quote
 from kleene.tools.syscalls import REFUSED, refusing
-from tests.kleene.tools.work import needs_sandbox, refusal, shell, use
+from tests.kleene.tools.work import needs_sandbox, refusal, shell, tree, use
 
 
 @pytest.fixture
@@ -230,11 +231,33 @@ def test_a_probe_leaves_nothing_behind(folder: Path) -> None:
 
 
 @needs_sandbox
-def test_a_store_kept_elsewhere_is_hidden_too(work: Work, folder: Path) -> None:
-    (folder / "data").mkdir()
-    (folder / "data" / "my.duckdb").write_text("rows")
-    stdout, _, _ = sh(work, "cat data/my.duckdb; echo x > data/my.duckdb", sandbox=Sandbox(hidden=("data/my.duckdb",)))
-    assert stdout == "" and (folder / "data" / "my.duckdb").read_text() == "rows"
+def test_a_store_kept_elsewhere_is_hidden_too(folder: Path) -> None:
+    (folder / "a" / "data").mkdir(parents=True)
+    (folder / "a" / "data" / "my.duckdb").write_text("rows")
+    (folder / "a" / "data" / "my.duckdb.wal").write_text("more rows")
+    private = Private.of(folder, [folder / "a" / "data" / "my.duckdb"])
+    work = Work(Jail.of(folder, private=private))
+    for command in (
+        "cat a/data/my.duckdb*; echo x > a/data/my.duckdb; rm a/data/my.duckdb.wal",
+        "mv a/data a/other; mkdir a/data; echo x > a/data/my.duckdb",
+        "mv a b; mkdir -p a/data; echo x > a/data/my.duckdb",
+    ):
+        assert sh(work, command)[0] == "", command
+        assert tree(folder) == {
+            "a/data/my.duckdb": "rows",
+            "a/data/my.duckdb.wal": "more rows",
+            ".kleene/.gitignore": "*\n",
+        }
+    assert sh(work, "echo y > a/data/mine.txt; cat a/data/mine.txt")[0] == "y\n"
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", ["HOME", "KLEENE_CONFIG_DIR", "XDG_CACHE_HOME"])
+def test_no_command_runs_around_what_is_the_users_own(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, str(folder / "ada"))
+    with pytest.raises(ToolError, match="your home folder or your configuration lies there"):
+        sh(Work(Jail.of(folder)), "echo evil >> ada/.bashrc")
+    assert list(folder.iterdir()) == []
 
 
 @needs_sandbox
