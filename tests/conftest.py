@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import hypothesis
 import pytest
 
@@ -19,3 +21,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def update_fixtures(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-fixtures"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A configuration of the tests' own: they read nothing of the developer's, and leave nothing there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KLEENE_CONFIG_DIR", str(tmp_path_factory.mktemp("configuration")))
+        yield

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kleene.cli.command import Command
@@ -22,8 +23,12 @@ UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "action", metavar="stats|prune", choices=("stats", "prune"), help="count what is kept, or delete some of it"
+        "action",
+        metavar="stats|prune|trust",
+        choices=("stats", "prune", "trust"),
+        help="count what is kept, delete some of it, or believe a store that was set aside",
     )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="trust: the store (default: the last one set aside)")
     parser.add_argument(
         "--older-than", metavar="AGE", type=age_s, help="prune answers of that age: 90s, 30m, 12h, 30d, 8w"
     )
@@ -45,6 +50,12 @@ def age_s(text: str) -> float:
 def execute(inv: Invocation) -> int:
     from kleene.cli.reading import print_query
 
+    if inv.args.action == "trust":
+        return trusted(inv)
+    if inv.args.file is not None:
+        from kleene.cli.exits import UsageError
+
+        raise UsageError(f"memo {inv.args.action} takes no file", hint="--store names another store")
     if inv.args.action == "stats":
         print_query(inv, STATS, whole=True)
         return 0
@@ -74,13 +85,33 @@ def prune(inv: Invocation) -> int:
     return 0
 
 
+def trusted(inv: Invocation) -> int:
+    from kleene.cli.exits import UsageError, misconfigured
+    from kleene.store.origin import trust, untrusted
+
+    with misconfigured():
+        file = Path(inv.args.file) if inv.args.file else untrusted(inv.store)
+        if file is None or not file.exists():
+            what = f"there is no {file}" if file else f"no store was set aside for {inv.store}"
+            raise UsageError(what, hint="memo trust FILE names one")
+        asked = f"Believe the answers and the runs of {file}, whoever wrote them?"
+        if not inv.args.yes and not (inv.terminal.can_ask and inv.terminal.ask(asked)):
+            raise UsageError("nothing was changed", hint="--yes trusts it without asking")
+        before = trust(inv.store, file)
+    inv.terminal.say(f"{file} is the store {inv.store} now" if file != inv.store else f"{file} is trusted")
+    if before is not None:
+        inv.terminal.say(f"what was there is {before}")
+    return 0
+
+
 COMMAND = Command(
     name="memo",
-    summary="count or delete the answers that are kept",
-    usage="stats|prune [--older-than AGE | --all] [OPTIONS]",
+    summary="count or delete the answers that are kept, or believe a store",
+    usage="stats|prune [--older-than AGE | --all] | trust [FILE] [OPTIONS]",
     description="""\
 Every answer that was paid for is kept in the store and used again for the same question to the same model. stats counts
-them by model; prune deletes those older than an age, or all.""",
+them by model; prune deletes those older than an age, or all. A store that you did not make where it lies (a checkout
+brought it, or you moved the folder) is set aside unread; trust takes it back.""",
     examples="""\
 # how many answers, and what they cost
 python -m kleene memo stats
@@ -89,7 +120,10 @@ python -m kleene memo stats
 python -m kleene memo prune --older-than 30d
 
 # forget everything
-python -m kleene memo prune --all --yes""",
+python -m kleene memo prune --all --yes
+
+# the folder was moved: take its store back
+python -m kleene memo trust""",
     add_arguments=add_arguments,
     execute=execute,
 )

@@ -12,6 +12,7 @@ from kleene.planner.errors import ConfigError
 from kleene.store.eventfile import events_path, older, read_events
 from kleene.store.mapping import Batch
 from kleene.store.opening import HOLDER, explain
+from kleene.store.origin import Origin
 from kleene.store.schema import TRACE
 from kleene.store.store import lock_down
 from kleene.udfs.memo import registered
@@ -38,6 +39,8 @@ def open_readonly(path: str | Path, *, say: Callable[[str], None] | None = None)
     try:
         try:
             attach(con, place)
+            if say is not None and not Origin.of(place).believes(con):
+                say("the store was not made by you at this place: what it says is somebody else's word")
         except duckdb.Error as error:
             if not any(sign in str(error) for sign in BUSY):
                 raise explain(place, str(error), set_aside=False) from error

@@ -11,15 +11,22 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from kleene.config import config_dir
 from kleene.planner.errors import ConfigError
 from kleene.store.folder import MEMORY, beside, make_folder, make_private
 from kleene.store.opening import connect, explain
+from kleene.store.origin import Origin, connect_to_own
 from kleene.store.schema import MIGRATIONS, VERSION_TABLE, Migration
 from kleene.udfs.memo import Memo
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+OBJECTS = """\
+SELECT table_name FROM duckdb_tables() WHERE NOT internal UNION ALL SELECT view_name FROM duckdb_views() WHERE NOT internal UNION ALL
+SELECT function_name FROM duckdb_functions() WHERE NOT internal UNION ALL SELECT type_name FROM duckdb_types() WHERE NOT internal UNION ALL
+SELECT sequence_name FROM duckdb_sequences() UNION ALL SELECT schema_name FROM duckdb_schemas() WHERE NOT internal AND schema_name <> 'main'"""
+"""All that a file may hold: a view or a macro in an empty one would be run in place of a table or function that is meant."""
 LOCKDOWN = (
     "SET enable_external_access = false",
     "SET python_enable_replacements = false",
@@ -52,8 +59,9 @@ class Store:
     ) -> Store:
         """Opens or creates the store, its tables brought to the last of ``migrations``.
 
-        Raises ``StoreLocked`` where another process holds it for longer than ``lock_wait_s`` seconds, and ``ConfigError`` where the file is
-        corrupt (it is renamed), belongs to something else, or was written by a newer version.
+        A store that the user did not make at this path is set aside (``origin``). Raises ``StoreLocked`` where another process holds it for longer
+        than ``lock_wait_s`` seconds, and ``ConfigError`` where the file is corrupt (it is renamed), belongs to something else, or was written
+        by a newer version.
         """
         if str(path) == MEMORY:
             con = duckdb.connect(MEMORY)
@@ -61,18 +69,23 @@ class Store:
             return cls(con, None)
         place = Path(path).expanduser()
         make_folder(place)
-        con = connect(place, lock_wait_s=lock_wait_s)
+        origin = Origin.of(place)
+        con, set_aside = connect_to_own(place, origin, lock_wait_s=lock_wait_s, tries=SETUP_TRIES)
         try:
             version = read_version(con, place, migrations[-1].version)
-            notes: tuple[str, ...] = ()
+            notes: tuple[str, ...] = () if set_aside is None else (set_aside,)
+            if origin.key is None:
+                notes += (
+                    f"no key can be kept in {config_dir()}: this store will not be believed when it is opened again",
+                )
             if 0 < version < migrations[-1].version:
                 con.close()
                 copy = copy_of(place, version)
-                notes = (
+                notes += (
                     f"the store was brought from version {version} to {migrations[-1].version}; {copy.name} is a copy of the old one",
                 )
                 con = connect(place, lock_wait_s=lock_wait_s)
-            prepare(con, version, migrations)
+            prepare(con, version, migrations, origin)
         except duckdb.Error as error:
             con.close()
             raise explain(place, str(error)) from error
@@ -126,6 +139,7 @@ def read_version(con: DuckDBPyConnection, path: Path, known: int) -> int:
     """
     names = [row[0] for row in con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()]
     if VERSION_TABLE not in names:
+        names = [row[0] for row in con.execute(OBJECTS).fetchall()]
         if names:
             raise ConfigError(
                 f"{path} is a database that is not a store of kleene (it holds {sorted(names)[0]})",
@@ -142,11 +156,14 @@ def read_version(con: DuckDBPyConnection, path: Path, known: int) -> int:
     return version
 
 
-def prepare(con: DuckDBPyConnection, version: int, migrations: tuple[Migration, ...]) -> None:
-    """Runs the migrations above ``version`` in one transaction, then locks the instance. Threads that do so at once agree."""
+def prepare(
+    con: DuckDBPyConnection, version: int, migrations: tuple[Migration, ...], origin: Origin | None = None
+) -> None:
+    """Runs the migrations above ``version`` in one transaction, then locks the instance. Threads that do so at once agree. ``origin`` seals
+    a new store."""
     for attempt in range(SETUP_TRIES):
         try:
-            migrate(con, version, migrations)
+            migrate(con, version, migrations, origin)
             break
         except (duckdb.TransactionException, duckdb.CatalogException, duckdb.ConstraintException):
             if attempt == SETUP_TRIES - 1:
@@ -159,7 +176,9 @@ def prepare(con: DuckDBPyConnection, version: int, migrations: tuple[Migration, 
     lock_down(con)
 
 
-def migrate(con: DuckDBPyConnection, version: int, migrations: tuple[Migration, ...]) -> None:
+def migrate(
+    con: DuckDBPyConnection, version: int, migrations: tuple[Migration, ...], origin: Origin | None = None
+) -> None:
     """One transaction: all steps above ``version`` or none."""
     steps = [m for m in migrations if m.version > version]
     if not steps:
@@ -167,6 +186,8 @@ def migrate(con: DuckDBPyConnection, version: int, migrations: tuple[Migration, 
     con.execute("BEGIN")
     try:
         con.execute(f"CREATE TABLE IF NOT EXISTS {VERSION_TABLE} (version INTEGER PRIMARY KEY, migrated_at TIMESTAMP)")
+        if version == 0 and origin is not None:
+            origin.mark(con)
         for step in steps:
             for statement in step.statements:
                 con.execute(statement)

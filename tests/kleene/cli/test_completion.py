@@ -50,7 +50,7 @@ def completed(folder: Path, *words: str) -> list[str]:
         (["--format", "j"], ["json", "jsonl"]),
         (["--budget-calls", ""], []),
         (["sql", "--database", "re"], ["report.sql"]),
-        (["memo", ""], ["stats", "prune"]),
+        (["memo", ""], ["stats", "prune", "trust"]),
         (["--model", "local", "sql", "rep"], ["report.sql"]),
         (["explain", "--plan", "s"], ["sql"]),
     ],
