@@ -13,7 +13,7 @@ from kleene.planner.callplan import CallPlan
 from kleene.planner.emit import emit
 from kleene.planner.specs import CallSpec
 from kleene.planner.tools import command_of
-from kleene.udfs.lookups import Key, SiteAnswers
+from kleene.udfs.lookups import Key
 from kleene.udfs.routes import Route, routes_of
 from kleene.udfs.statement import Ask, CallSite
 from kleene.udfs.stops import Stop, stops_of
@@ -52,9 +52,7 @@ class DryRun:
         self._params = params
         self._own = running.around.connection.in_autocommit()
         number = str(running.number)
-        self._calls = [
-            CallSite(s.spec, s.volatility, SiteAnswers(name=f"{running.number}:{s.number}")) for s in plan.sites
-        ]
+        self._calls = [CallSite(s.spec, s.volatility, running.noting(s.number)) for s in plan.sites]
         self._stops: list[Stop] = stops_of(plan.stops, number, 1)
         self._answers = {s.number: c.answers for s, c in zip(plan.sites, self._calls, strict=True)}
         watched = {spec.number: stop for spec, stop in zip(plan.stops, self._stops, strict=True)}
@@ -152,6 +150,8 @@ class DryRun:
                 watchdog.start()
             connection.fetch(self._text, self._params, query=self._plan.kind == "query")
         except duckdb.Error:
+            if self._running.failure is not None:  # it would be refused
+                raise self._running.failure from None
             noted = any(c.answers.notes for c in self._calls) or any(r.undecided for r in self._routes)
             if not bounded.is_set() and not noted:
                 done.set()

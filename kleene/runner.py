@@ -37,6 +37,7 @@ from kleene.udfs.routes import Route, routes_of
 from kleene.udfs.runtime import Task, alarm, wall_error
 from kleene.udfs.statement import Ask, CallSite, StatementContext, Wanted
 from kleene.udfs.stops import Stop, stops_of
+from kleene.udfs.weight import Weight
 
 if TYPE_CHECKING:
     from kleene.planner.settings import Settings
@@ -146,6 +147,9 @@ class Running:
         self._caller = Caller(around.services.runtime, around.services.dispatcher, self.context, self._check_unknown)
         self._executing = False
         self._rounds: list[RoundCounter] = []
+        self._stops: list[Stop] = []
+        self._noting: list[SiteAnswers] = []
+        self._weight = Weight(around.settings.round_bytes, self._kept, self._fail)
         self._order: tuple[str, ...] = ()
         self.after_run: Callable[[], None] | None = (
             None  # called after each of DuckDB's runs, before anything else runs there
@@ -305,10 +309,16 @@ class Running:
             return int(counted[0][0]) if counted else None
         return None
 
+    def noting(self, number: int) -> SiteAnswers:
+        """The answers of a call site, weighed with all others of the statement."""
+        answers = SiteAnswers(name=f"{self.number}:{number}", weight=self._weight)
+        self._noting.append(answers)
+        return answers
+
     def _open_sites(self, plan: CallPlan) -> list[CallSite]:
         sites = []
         for site in plan.sites:
-            answers = SiteAnswers(name=f"{self.number}:{site.number}")
+            answers = self.noting(site.number)
             before = self.context.sites.get(answers.name)
             if before is not None and site.volatility is not Volatility.VOLATILE:
                 answers.answers = before.answers.answers  # the statement starts again: what was paid for is kept
@@ -320,7 +330,7 @@ class Running:
         return sites
 
     def _open_stops(self, plan: CallPlan) -> list[Stop]:
-        stops = stops_of(plan.stops, str(self.number), self.around.settings.wave)
+        stops = self._stops = stops_of(plan.stops, str(self.number), self.around.settings.wave)
         self.around.lookups.open([], stops)
         return stops
 
@@ -383,14 +393,17 @@ class Running:
                 rounds=spec.rounds,
                 check=self.check,
                 report=functools.partial(report, spec.cte),
-                failed=self._round_failed,
+                failed=self._fail,
             )
             for spec in plan.rounds
         ]
         self.around.lookups.open_rounds(counters)
         return counters
 
-    def _round_failed(self, error: KleeneError) -> None:
+    def _kept(self) -> int:
+        return sum(noted.kept() for noted in (*self._noting, *self._stops))
+
+    def _fail(self, error: KleeneError) -> None:
         self.failure = error
 
     def _execute(
@@ -398,6 +411,7 @@ class Running:
     ) -> Fetched:
         """One run. In autocommit a write runs in a transaction that is committed only when nothing was missing."""
         connection = self.around.connection
+        self._weight.begin_run()
         for counter in self._rounds:
             counter.begin_run()
         if not transaction:

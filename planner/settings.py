@@ -91,6 +91,7 @@ KEYS: tuple[SettingKey, ...] = (
         "materialise_ms", "int", 200, "milliseconds of a run from which its pure part is kept in temp tables", low=0
     ),
     SettingKey("measure_ms", "int", 200, "milliseconds that counting for an estimate may take", low=0),
+    SettingKey("round_bytes", "int", 500_000_000, "bytes of arguments that one run may ask with", low=0),
     SettingKey("max_runs", "int", 100, "runs of a statement before it is called unstable", low=1),
     SettingKey("recursion_limit", "int", 10_000, "rounds of a recursive query before it is an error", True, low=1),
     SettingKey(
@@ -149,6 +150,7 @@ class Settings:
     distinct_rows: int = 100_000
     materialise_ms: int = 200
     measure_ms: int = 200
+    round_bytes: int = 500_000_000
     max_runs: int = 100
     recursion_limit: int = 10_000
     on_error: str = "fail"

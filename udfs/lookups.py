@@ -21,6 +21,7 @@ import pyarrow as pa
 from kleene.planner.errors import KleeneError
 from kleene.planner.specs import Carrier
 from kleene.udfs.rounds import RoundCounter
+from kleene.udfs.weight import Weight, weight_of
 
 Key = str | tuple[str, ...]
 Ask = Callable[["SiteAnswers", list[Key]], None]
@@ -31,6 +32,8 @@ ARROW_TYPES = {
     Carrier.DOUBLE: pa.float64(),
     Carrier.TEXT: pa.string(),
 }
+LONG = 8 << 20
+"""Bytes of a vector from which its repetitions are looked for."""
 
 
 @attrs.define(eq=False)
@@ -38,7 +41,7 @@ class SiteAnswers:
     """What is known and what was asked for at one site. Written by DuckDB's threads (notes) and by the fixed point (answers).
 
     ``answers`` maps a key to the answer's value, None for an unknown one. ``notes`` are the keys that the current run lacked; ``demanded``
-    counts keys asked on demand. ``ask`` answers keys at once, inside the run (on demand sites only).
+    counts keys asked on demand. ``ask`` answers keys at once, inside the run (on demand sites only). ``weight`` bounds what a run keeps.
     """
 
     name: str
@@ -49,6 +52,7 @@ class SiteAnswers:
     watch: bool = False
     seen: set[Key] = attrs.field(factory=set)
     tokens: dict[Key, int] = attrs.field(factory=dict)
+    weight: Weight | None = None
     _serial: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
 
     TOKENS: ClassVar[int] = 4096  # a token is a serial number times this, plus the site's number
@@ -60,6 +64,17 @@ class SiteAnswers:
             number = int(self.name.rpartition(":")[2])
             found = self.tokens.setdefault(key, next(self._serial) * self.TOKENS + number)
         return found
+
+    def keys(self, arguments: tuple[pa.StringArray, ...], rows: int) -> list[Any]:
+        """One key per row, None where any argument is NULL. Raises ``PlanError`` where the run asks with more than may be held."""
+        if self.weight is not None:
+            self.weight.add(arguments)
+        return keys_of(arguments, rows)
+
+    def kept(self) -> int:
+        """Bytes of what the current run keeps."""
+        kept = {*list(self.notes), *list(self.seen), *list(self.tokens)}  # lists first: other threads go on noting
+        return weight_of(kept)
 
     def begin_run(self, *, watch: bool) -> None:
         """Forget what the last run noted. ``watch``: keep all keys that this run looks up in ``seen``."""
@@ -87,6 +102,10 @@ class StopNotes:
     def begin_run(self) -> None:
         self.missing = {}
         self.passed = {}
+
+    def kept(self) -> int:
+        """Bytes of what the current run keeps."""
+        return weight_of({key for of_group in list(self.missing.values()) for _, key in list(of_group)})
 
 
 @attrs.define(eq=False)
@@ -170,7 +189,7 @@ class Lookups:
         if len(site) == 0:
             return pa.nulls(0, ARROW_TYPES[carrier])
         state = self._site(site[0].as_py())
-        keys = keys_of(arguments, len(site))
+        keys = state.keys(arguments, len(site))
         if state.watch:
             state.seen.update(keys)
         if not state.answers:  # the first run of most statements: nothing is known yet
@@ -192,11 +211,12 @@ class Lookups:
         if len(site) == 0:
             return pa.nulls(0, pa.bool_())
         state = self._site(site[0].as_py())
+        keys = state.keys(arguments, len(site))
         if state.watch:
-            state.seen.update(keys_of(arguments, len(site)))
+            state.seen.update(keys)
         known, notes = state.answers, state.notes
         out = []
-        for key in keys_of(arguments, len(site)):
+        for key in keys:
             answered = key is None or key in known
             if not answered:
                 notes[key] = None
@@ -216,7 +236,7 @@ class Lookups:
         if len(site) == 0:
             return pa.nulls(0, ARROW_TYPES[carrier])
         state = self._site(site[0].as_py())
-        keys = keys_of(arguments, len(site))
+        keys = state.keys(arguments, len(site))
         out: list[Any] = list(map(state.answers.get, keys))
         if None in out:
             self._note_wave(state, stop, group, order, keys)
@@ -234,7 +254,7 @@ class Lookups:
         if len(site) == 0:
             return pa.nulls(0, pa.bool_())
         state = self._site(site[0].as_py())
-        keys = keys_of(arguments, len(site))
+        keys = state.keys(arguments, len(site))
         known = state.answers
         out = [key is None or key in known for key in keys]
         if False in out:
@@ -279,6 +299,8 @@ class Lookups:
             return pa.nulls(0, pa.int64())
         state = self._site(site[0].as_py())
         known, token = state.answers, state.token
+        if state.weight is not None:
+            state.weight.add(arguments)
 
         def lacking(keys: list[Any]) -> list[int | None]:
             if state.watch:
@@ -340,7 +362,7 @@ class Lookups:
             return pa.nulls(0, ARROW_TYPES[carrier])
         state = self._site(site[0].as_py())
         assert state.ask is not None
-        keys = keys_of(arguments, len(site))
+        keys = state.keys(arguments, len(site))
         with self._demand_lock:  # two DuckDB threads with the same key must not both count it against ondemand.calls
             wanted = [k for k in dict.fromkeys(keys) if k is not None and k not in state.answers]
             if wanted:
@@ -353,7 +375,7 @@ class Lookups:
             return pa.nulls(0, ARROW_TYPES[carrier])
         state = self._site(site[0].as_py())
         assert state.ask is not None
-        keys = keys_of(arguments, len(site))
+        keys = state.keys(arguments, len(site))
         with self._demand_lock:
             numbered: list[Key | None] = []
             for key in keys:
@@ -398,8 +420,17 @@ def each_distinct(
 def keys_of(arguments: tuple[pa.StringArray, ...], rows: int) -> list[Any]:
     """One key per row, None where any argument is NULL."""
     if len(arguments) == 1:
-        return arguments[0].to_pylist()  # type: ignore[no-any-return]
+        return _values(arguments[0])
     if not arguments:
         return [()] * rows
-    tuples = list(zip(*(a.to_pylist() for a in arguments), strict=True))
+    tuples = list(zip(*map(_values, arguments), strict=True))
     return [None if None in t else t for t in tuples]
+
+
+def _values(column: pa.StringArray) -> list[Any]:
+    """The values of a column; a long text that stands in many rows is one object."""
+    if column.nbytes < LONG:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    encoded = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    return [None if at is None else values[at] for at in encoded.indices.to_pylist()]

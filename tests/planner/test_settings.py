@@ -33,6 +33,7 @@ def test_the_keys_are_those_of_the_interface() -> None:
         "materialise_ms",
         "measure_ms",
         "max_runs",
+        "round_bytes",
         "recursion_limit",
         "on_error",
         "on_unknown",
