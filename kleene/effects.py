@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from kleene.planner.specs import Param
     from kleene.planner.tools import ToolCall
     from kleene.runner import Running
-    from kleene.tools.toolbox import Effect, Toolbox
+from kleene.tools.leaving import LeftRunning
+from kleene.tools.toolbox import Effect, Toolbox
 
 SHOWN = 20  # effects that EXPLAIN lists
 MOST_USES = 100_000
@@ -108,8 +109,13 @@ def _as_relation(call: ToolCall, connection: Connection, found: list[tuple[Any, 
 def _performed(running: Running, box: Toolbox, effect: Effect) -> list[tuple[Any, ...]]:
     try:
         return box.perform(effect, running.statement_id, running.is_over)
-    except Cancelled:
-        running.check()  # where it was the wall that ended it, that is what is said
+    except Cancelled as cancelled:
+        try:
+            running.check()  # where it was the wall that ended it, that is what is said
+        except KleeneError as error:
+            if isinstance(cancelled, LeftRunning):
+                error.message += f"; {cancelled.message}"
+            raise error from None
         raise
 
 

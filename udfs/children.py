@@ -46,6 +46,12 @@ class Child(Protocol):
     def close(self) -> None: ...
 
 
+class ToolUse(Child, Protocol):
+    """``left``: what of it was left running when it was cancelled, in a sentence; empty for nothing."""
+
+    left: str
+
+
 class Children(Protocol):
     """What a session (or an engine) offers to its statements. All methods are quick and may be called from any thread."""
 
@@ -73,7 +79,7 @@ class Children(Protocol):
 class Tools(Protocol):
     """What an engine offers to its statements besides models. ``open`` is quick and may be called from any thread."""
 
-    def open(self, spec: CallSpec, arguments: tuple[str, ...], statement: str, session: str | None = None) -> Child:
+    def open(self, spec: CallSpec, arguments: tuple[str, ...], statement: str, session: str | None = None) -> ToolUse:
         """One use of a tool for a statement of a session (None: a person's); ``run`` raises ``CallFailed`` where the tool cannot do it."""
         ...
 

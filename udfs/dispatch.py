@@ -85,7 +85,7 @@ class Dispatcher:
 
         What was answered by then is kept. ``BudgetExceeded('wall')`` comes when the ledger's wall is reached, whatever the calls are doing.
         """
-        with within_wall(context.ledger):
+        with within_wall(context.ledger, context.left):
             works = await self._unanswered(context, wanted)
             if works:
                 self._price(context, works)
@@ -401,7 +401,10 @@ class Dispatcher:
             used = context.tools.open(
                 work.site.spec, work.site.arguments(work.site_key), context.statement, context.session
             )
-            reply = await run_child(used, room)
+            try:
+                reply = await run_child(used, room)
+            finally:
+                context.left += [used.left] if used.left else []
         except CallFailed as failure:
             self._failed(context, work, failure, delivery)
             return
@@ -435,8 +438,8 @@ class Dispatcher:
 
 
 @contextlib.contextmanager
-def within_wall(ledger: Ledger) -> Iterator[None]:
-    """End what runs in the block when the ledger's wall is reached, and raise ``BudgetExceeded('wall')``."""
+def within_wall(ledger: Ledger, left: Sequence[str] = ()) -> Iterator[None]:
+    """End what runs in the block when the ledger's wall is reached, and raise ``BudgetExceeded('wall')``, which says what was ``left`` running."""
     remaining = ledger.remaining().wall
     if remaining is None:
         yield
@@ -444,7 +447,9 @@ def within_wall(ledger: Ledger) -> Iterator[None]:
     with trio.move_on_after(remaining) as scope:
         yield
     if scope.cancelled_caught:
-        raise wall_error(ledger)
+        error = wall_error(ledger)
+        error.message = "; ".join([error.message, *left])
+        raise error
 
 
 def party_of(context: StatementContext) -> Party:

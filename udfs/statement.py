@@ -126,7 +126,7 @@ class StatementContext:
     ``known`` holds answers by who was asked for what, then by prompt, where several sites may ask the same. ``queued`` counts requests that
     wait to be sent, ``out`` prompts without an answer; ``on_idle`` is called on the loop whenever answers came in, nothing is queued and
     something is still out: there is room for more.
-    ``children`` answers the calls that sessions answer, ``tools`` those that tools do.
+    ``children`` answers the calls that sessions answer, ``tools`` those that tools do; ``left`` says what of them was left running.
     """
 
     statement: str
@@ -142,6 +142,7 @@ class StatementContext:
     on_idle: Callable[[], None] | None = None
     children: Children | None = None
     tools: Tools | None = None
+    left: list[str] = attrs.field(factory=list)
 
     def shares(self, spec: CallSpec) -> bool:
         """Whether several sites of the statement may ask for the same: then an answer at one is kept for the others."""

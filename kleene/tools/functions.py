@@ -53,7 +53,8 @@ def tool(
     Its parameters' annotations give the SQL types (str, int, float, bool, date, datetime, list[...], dict as JSON; none: VARCHAR).
     ``returns`` maps columns to types, as Python types or DuckDB's names; without it the return annotation does: a dataclass, attrs class,
     NamedTuple or TypedDict is a row, a list or iterator of them several, anything else a column ``value``. The function runs in a worker
-    thread, several at a time where a statement uses it on several rows. Raises ``ConfigError``.
+    thread, several at a time where a statement uses it on several rows. One that does not return is left running when the statement ends, and
+    after a minute. Raises ``ConfigError``.
 
     >>> def shout(text: str, times: int = 1) -> list[str]:
     ...     return [text.upper()] * times
@@ -94,7 +95,7 @@ def tool(
         return (_row(item, columns, named) for item in _items(function(*given)))
 
     text = description if description is not None else (inspect.getdoc(function) or "").partition("\n")[0]
-    return Tool(named, params, required, columns, run, kinds[volatility.lower()], text)
+    return Tool(named, params, required, columns, run, kinds[volatility.lower()], text, stops=False)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from kleene.planner.specs import CallSpec, FunctionSpec, Volatility
 from kleene.planner.tools import command_of, parameters_of, tool_function
 from kleene.tools.asking import ask
 from kleene.tools.base import Tool, Work
+from kleene.tools.leaving import LeftRunning, leaving
 from kleene.tools.values import argument, rows_json
 from kleene.udfs.children import ChildReply
 from kleene.udfs.events import Event, ToolUsed
@@ -136,7 +137,8 @@ class Toolbox:
         call = shown(tool, given)
         try:
             try:
-                rows = list(ask(tool, self._make_work(cancelled, statement), _positional(tool, given)))
+                work = self._make_work(cancelled, statement)
+                rows = _rows(tool, work, _positional(tool, given), call)
                 text = rows_json(tool.columns, rows)
             except ToolError as problem:
                 error = problem.message
@@ -188,7 +190,7 @@ class Toolbox:
 
 
 class Use:
-    """One use in FROM (``kleene.udfs.children.Child``)."""
+    """One use in FROM (``kleene.udfs.children.ToolUse``)."""
 
     def __init__(self, box: Toolbox, tool: Tool, given: Mapping[str, Any], statement: str, session: str | None):
         self._box = box
@@ -197,8 +199,16 @@ class Use:
         self._statement = statement
         self._session = session
         self._cancelled = threading.Event()
+        self.left = ""
 
     def run(self) -> ChildReply:
+        try:
+            return self._reply()
+        except LeftRunning as left:
+            self.left = left.message
+            raise
+
+    def _reply(self) -> ChildReply:
         if self._tool.volatility is Volatility.VOLATILE:  # the command of a SHELL function: its output is the answer
             effect = Effect(self._tool.name, self._given, described(self._tool, self._given), self._session)
             rows = self._box.do(self._tool, effect, self._statement, self._cancelled.is_set)
@@ -213,6 +223,13 @@ class Use:
 
     def close(self) -> None:
         pass
+
+
+def _rows(tool: Tool, work: Work, arguments: tuple[Any, ...], call: str) -> list[tuple[Any, ...]]:
+    if tool.stops:
+        return list(ask(tool, work, arguments))
+    deadline = time.monotonic() + (work.limits.seconds if tool.seconds is None else tool.seconds)
+    return leaving(lambda: list(ask(tool, work, arguments)), work.cancelled, deadline, call)
 
 
 def described(tool: Tool, given: Mapping[str, Any]) -> str:
