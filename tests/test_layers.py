@@ -38,6 +38,7 @@ READERS = (
     "kleene.documents",
     "kleene.rendering.rows",
     "kleene.cli.reading",
+    "kleene.reports",
 )
 
 DISPATCH = tuple(f"kleene.udfs.{part}" for part in ("dispatch", "children", "delivery", "gate", "recall", "sending"))

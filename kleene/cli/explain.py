@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kleene.cli.command import Command
 
@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="text for people, json for programs, sql for what DuckDB is given (default: text)",
     )
+    parser.add_argument("--html", metavar="FILE", help="write the plan as one self-contained page; - is stdout")
 
 
 def execute(inv: Invocation) -> int:
@@ -32,6 +33,8 @@ def execute(inv: Invocation) -> int:
     text = read_text(inv.args.statement, inv.terminal.stdin)
     with engine_of(inv, inv.args.database) as engine:
         plan = engine.explain(text)
+        if inv.args.html is not None:
+            return page_of(inv, plan, text)
         if inv.args.plan == "json":
             shown = json.dumps(plan.to_dict(), indent=2, ensure_ascii=False, default=str)
         else:
@@ -40,10 +43,18 @@ def execute(inv: Invocation) -> int:
     return 0
 
 
+def page_of(inv: Invocation, plan: Any, text: str) -> int:
+    from kleene.cli.htmlfile import write_page
+    from kleene.rendering.report import plan_page
+
+    write_page(plan_page(plan, text), inv.args.html, inv.terminal)
+    return 0
+
+
 COMMAND = Command(
     name="explain",
     summary="what a statement would ask and cost; no call is made",
-    usage="SQL [--database FILE] [--plan text|json|sql] [OPTIONS]",
+    usage="SQL [--database FILE] [--plan text|json|sql | --html FILE] [OPTIONS]",
     description="""\
 Plan a statement and count its calls without making one: rows, calls, tokens and dollars at each step, and the rules
 that saved calls. Where the arguments are known the number of calls is exact. No key is needed.""",
@@ -53,6 +64,9 @@ python -m kleene explain "SELECT llm('Sum up: ' || body) FROM 'mails.csv' WHERE 
 
 # the same for a program
 python -m kleene explain @report.sql --database shop.duckdb --plan json
+
+# as a page to be looked at
+python -m kleene explain @report.sql --html plan.html
 
 # the plain DuckDB statement that is run
 python -m kleene explain "SELECT llm('hello')" --plan sql""",

@@ -6,7 +6,23 @@ import argparse
 import textwrap
 from collections.abc import Sequence
 
-from kleene.cli import bench, completion, doctor, explain, mcp, memo, models, repl, resume, run, runs, setup, sql, trace
+from kleene.cli import (
+    bench,
+    completion,
+    doctor,
+    explain,
+    mcp,
+    memo,
+    models,
+    repl,
+    reporting,
+    resume,
+    run,
+    runs,
+    setup,
+    sql,
+    trace,
+)
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options
 from kleene.version import VERSION
@@ -20,6 +36,7 @@ COMMANDS: tuple[Command, ...] = (
     explain.COMMAND,
     trace.COMMAND,
     runs.COMMAND,
+    reporting.COMMAND,
     bench.COMMAND,
     memo.COMMAND,
     models.COMMAND,

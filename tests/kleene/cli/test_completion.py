@@ -44,7 +44,7 @@ def completed(folder: Path, *words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["re"], ["resume", "repl"]),
+        (["re"], ["resume", "repl", "report"]),
         (["sql", "--dat"], ["--database"]),
         (["sql", "--format", ""], ["table", "json", "jsonl", "csv", "markdown"]),
         (["--format", "j"], ["json", "jsonl"]),
