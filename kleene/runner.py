@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -249,7 +250,11 @@ class Running:
         )
         around.services.events.emit(
             StatementPlanned(
-                at=time.time(), statement=self.statement_id, duckdb_sql=text, explain=", ".join(plan.rules)
+                at=time.time(),
+                statement=self.statement_id,
+                duckdb_sql=text,
+                explain=", ".join(plan.rules),
+                estimate=_sites_json(plan),
             )
         )
         named = {s.number: c.name for c, s in zip(call_sites, plan.sites, strict=True) if s.demand is None}
@@ -586,6 +591,11 @@ class Running:
         if meter.failed:
             found.append(f"{number(meter.failed)} calls failed and gave NULL; the first: {meter.first_failure}")
         return tuple(found)
+
+
+def _sites_json(plan: CallPlan) -> str:
+    """The calls of a plan for the trace and for displays: each call site's number and how the call is written."""
+    return json.dumps({"sites": {str(s.number): s.label for s in plan.sites}}, ensure_ascii=False)
 
 
 def _unknown_text(context: StatementContext) -> str:

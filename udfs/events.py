@@ -68,7 +68,7 @@ class StatementPlanned(Event):
     statement: str
     duckdb_sql: str
     explain: str
-    estimate: str | None = None  # JSON text
+    estimate: str | None = None  # JSON text; "sites": how each call site is written, by its number
 
 
 @attrs.frozen(kw_only=True)

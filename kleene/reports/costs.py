@@ -21,15 +21,16 @@ SUMS = f"""
   sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0))::BIGINT AS tokens, {DOLLARS} AS dollars,
   round(coalesce(fsum(finish_s - start_s) FILTER (attempts > 0), 0), 6) AS seconds"""
 
-# What a call is for, where nothing better is known.
+# What a call is for: how it is written, the same in whichever statement; its place where that is not known (an older trace).
 OPERATOR = """CASE WHEN c.statement IS NULL THEN 'turns of sessions'
-  ELSE 'statement ' || split_part(c.statement, '.', -1) || ' #' || coalesce(c.site_number::VARCHAR, '?')
-    || CASE WHEN c.by_child THEN ' (child sessions)' ELSE '' END END"""
+  ELSE coalesce(c.label, 'statement ' || split_part(c.statement, '.', -1) || ' #' || coalesce(c.site_number::VARCHAR, '?')) END
+  || CASE WHEN c.by_child THEN ' (child sessions)' ELSE '' END"""
 
-# What a call is for: its operator where the statement's plan was measured, else its place in the statement.
+# The nodes of plans that were measured. A store that an older version wrote has neither of the two last columns.
 OPERATORS = """
 CREATE OR REPLACE TEMP TABLE report_operators AS
-SELECT DISTINCT ON (o.statement, o.node) o.* FROM trace_operators AS o
+SELECT DISTINCT ON (o.statement, o.node) o.*
+FROM (FROM trace_operators UNION ALL BY NAME SELECT NULL::BIGINT AS memo_hits, NULL::DOUBLE AS seconds WHERE false) AS o
 WHERE o.statement IN (SELECT statement FROM report_statements) ORDER BY o.statement, o.node, o.recorded_at DESC"""
 
 
@@ -57,7 +58,7 @@ def read_costs(con: DuckDBPyConnection) -> Costs:
 def by_site(con: DuckDBPyConnection, statements: list[str]) -> dict[str, tuple[Cost, ...]]:
     """The calls of these statements by call site."""
     rows = con.execute(
-        f"""SELECT statement, '#' || coalesce(site_number::VARCHAR, '?') || ' ' || string_agg(DISTINCT alias, ', ' ORDER BY alias)
+        f"""SELECT statement, '#' || coalesce(site_number::VARCHAR, '?') || coalesce(' ' || any_value(label), '') || ' · ' || string_agg(DISTINCT alias, ', ' ORDER BY alias)
             || CASE WHEN bool_and(by_child) THEN ' (child sessions)' ELSE '' END AS name, {SUMS}
         FROM report_calls AS c WHERE list_contains($1, statement) GROUP BY statement, site_number ORDER BY statement, site_number""",
         [statements],

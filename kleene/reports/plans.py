@@ -70,7 +70,7 @@ def statement_of(row: tuple[Any, ...], room: Room, turn: int | None = None) -> S
 
 def read_nodes(con: DuckDBPyConnection, statements: list[str]) -> dict[str, list[Node]]:
     rows = con.execute(
-        """SELECT statement, node, parent, operator, detail, est_rows, rows, est_calls, calls, est_tokens, tokens, est_dollars, dollars
+        """SELECT statement, node, parent, operator, detail, est_rows, rows, est_calls, calls, est_tokens, tokens, est_dollars, dollars, memo_hits, seconds
         FROM report_operators WHERE list_contains($1, statement) ORDER BY statement, node""",
         [statements],
     ).fetchall()

@@ -97,18 +97,15 @@ def read_calls(con: DuckDBPyConnection, room: Room) -> tuple[Call, ...]:
         ), chosen AS (
           SELECT call, CASE WHEN bad AND nth <= $1 THEN 0 WHEN slow <= $2 THEN 1 ELSE 2 END AS class, CASE WHEN slow <= $2 THEN slow ELSE dear END AS place
           FROM ranked WHERE (bad AND nth <= $1) OR slow <= $2 OR dear <= $3)
-        SELECT c.call, c.statement, c.site, c.alias, c.model, epoch(c.finished_at) - epoch(c.started_at), coalesce(c.input_tokens, 0) + coalesce(c.output_tokens, 0),
+        SELECT c.call, c.statement, c.site, r.label, c.alias, c.model, epoch(c.finished_at) - epoch(c.started_at), coalesce(c.input_tokens, 0) + coalesce(c.output_tokens, 0),
           c.dollars, coalesce(c.kind, 'answer'), c.error, c.prompt, c.reply
-        FROM trace_calls AS c JOIN chosen AS x USING (call) ORDER BY x.class, x.place, c.call""",
+        FROM trace_calls AS c JOIN chosen AS x USING (call) JOIN report_calls AS r USING (call) ORDER BY x.class, x.place, c.call""",
         [FAILED, SLOWEST, DEAREST],
     ).fetchall()
     found = []
-    for call, statement, site, alias, model, seconds, tokens, dollars, kind, error, prompt, reply in rows:
-        what = (
-            "turn"
-            if statement is None
-            else f"statement {statement.rpartition('.')[2]} #{(site or '?').rpartition(':')[2]}"
-        )
+    for call, statement, site, label, alias, model, seconds, tokens, dollars, kind, error, prompt, reply in rows:
+        place = f"statement {(statement or '').rpartition('.')[2]} #{(site or '?').rpartition(':')[2]}"
+        what = "turn" if statement is None else label or place
         texts = room.take(error, PROMPT), room.take(prompt, PROMPT) or "", room.take(reply, PROMPT)
         found.append(Call(call, what, alias, model, seconds or 0.0, tokens, dollars, kind, *texts))
     return tuple(found)

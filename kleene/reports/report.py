@@ -73,7 +73,7 @@ class Lane:
 
 @attrs.frozen
 class Node:
-    """A node of a statement's plan: estimated and counted, None where it was not."""
+    """A node of a statement's plan: estimated and counted, None where it was not. ``seconds`` are DuckDB's own."""
 
     number: int
     depth: int
@@ -87,6 +87,8 @@ class Node:
     tokens: int | None = None
     est_dollars: float | None = None
     dollars: float | None = None
+    memo_hits: int | None = None
+    seconds: float | None = None
 
 
 @attrs.frozen

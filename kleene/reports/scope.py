@@ -24,13 +24,23 @@ FROM trace_statements AS t
 WHERE t.session IN (SELECT session FROM report_sessions)
   OR (t.session IS NULL AND (t.statement = $own OR starts_with(t.statement, $own || '.')))"""
 
+# How each call site is written, where its statement was planned.
+SITES = """
+CREATE OR REPLACE TEMP TABLE report_sites AS
+SELECT statement, try_cast(site AS BIGINT) AS site_number, left(json_extract_string(written, '$."' || site || '"'), 160) AS label
+FROM (
+  SELECT statement, written, unnest(json_keys(written)) AS site
+  FROM (SELECT statement, json_extract(estimate, '$.sites') AS written FROM report_statements WHERE estimate IS NOT NULL AND json_valid(estimate))
+)"""
+
 # A call that a child session answered costs nothing itself: what it cost are the child's own calls.
 CALLS = """
 CREATE OR REPLACE TEMP TABLE report_calls AS
 SELECT c.* EXCLUDE (prompt, reply), epoch(c.started_at) AS start_s, epoch(c.finished_at) AS finish_s,
-  TRY_CAST(split_part(c.site, ':', 2) AS BIGINT) AS site_number,
+  TRY_CAST(split_part(c.site, ':', 2) AS BIGINT) AS site_number, s.label,
   c.attempts = 0 AND NOT c.memo_hit AND NOT c.coalesced AND c.error IS NULL AND c.statement IS NOT NULL AS by_child
 FROM trace_calls AS c
+LEFT JOIN report_sites AS s ON s.statement = c.statement AND s.site_number = TRY_CAST(split_part(c.site, ':', 2) AS BIGINT)
 WHERE c.session IN (SELECT session FROM report_sessions) OR c.statement IN (SELECT statement FROM report_statements)"""
 
 
@@ -54,6 +64,7 @@ def open_scope(con: DuckDBPyConnection, wanted: str | None) -> Scope:
     for text, values in (
         (SESSIONS, {"run": scope.run}),
         (STATEMENTS, {"own": scope.own}),
+        (SITES, None),
         (CALLS, None),
     ):
         con.execute(text, values)

@@ -58,7 +58,7 @@ def head(report: Report, title: str) -> list[Markup | None]:
             tag("span", report.key, class_="mono"),
             class_="dim",
         ),
-        folded("the whole task", block(whole)) if whole != title else None,
+        folded("the whole task", block(whole)) if whole not in ("", title) else None,
         tag("p", report.error, class_="error") if report.error else None,
         *(
             tag("p", f"out of {s.dimension}: {count(s.used)} of {count(s.allowed)} used", class_="error")

@@ -68,9 +68,11 @@ def nodes(found: tuple[Node, ...]) -> Markup:
                 both(node.est_calls, node.calls, count),
                 both(node.est_tokens, node.tokens, tokens),
                 both(node.est_dollars, node.dollars, dollars),
+                count(node.memo_hits) if node.memo_hits is not None else None,
+                seconds(node.seconds) if node.seconds is not None else None,
             )
         )
-    return table(("operator", "rows", "calls", "tokens", "dollars"), rows, class_="plan")
+    return table(("operator", "rows", "calls", "tokens", "dollars", "from memo", "DuckDB's time"), rows, class_="plan")
 
 
 def both(estimated: float | None, counted: float | None, form: Callable[[float | None], str]) -> Markup:

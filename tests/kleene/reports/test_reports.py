@@ -12,7 +12,15 @@ from kleene.rendering.report import report_page
 from kleene.reports.axis import Axis
 from kleene.reports.timeline import BINS, LANES
 from kleene.reports.transcript import SESSIONS
-from kleene.udfs.events import BudgetStopped, Event, OperatorMeasured, RoundFinished, RunOfStatement, ToolUsed
+from kleene.udfs.events import (
+    BudgetStopped,
+    Event,
+    OperatorMeasured,
+    RoundFinished,
+    RunOfStatement,
+    StatementPlanned,
+    ToolUsed,
+)
 from tests.kleene.reports.traces import call, ended, final, page, report, run, session, statement, store, turn
 
 HOSTILE = "</pre></td><script>alert(1)</script><img src=x onerror=alert(1)>\"' onload='x' \x1b[2J\u202e&lt;{{7*7}}"
@@ -253,3 +261,13 @@ def test_the_axis_in_sql_is_the_axis() -> None:
     assert [r[0] for r in rows] == pytest.approx([axis.place(m) for m in moments])
     places = [p for p, _ in axis.ticks()]
     assert places == sorted(places) and 2 < len(places) < 12
+
+
+def test_a_call_is_named_as_it_is_written_and_added_up_over_statements() -> None:
+    written = '{"sites": {"1": "llm(x <b>)"}}'
+    planned = [StatementPlanned(at=1, statement=f"p.{n}", duckdb_sql="", explain="", estimate=written) for n in (1, 2)]
+    broken = StatementPlanned(at=1, statement="p.3", duckdb_sql="", explain="", estimate="{")
+    happened = [e for n in (1, 2, 3) for e in (*statement(n), call(n, statement=f"p.{n}"))]
+    found = report(run(), session(), *happened, *planned, broken, ended())
+    assert [(c.name, c.requests) for c in found.costs.by_operator] == [("llm(x <b>)", 2), ("statement 3 #1", 1)]
+    assert found.statements[0].sites[0].name == "#1 llm(x <b>) · worker"
