@@ -15,11 +15,46 @@ from kleene.planner.specs import Price
 
 
 @attrs.frozen
+class ToolSpec:
+    """A function that a model may call. ``parameters`` is the JSON schema of its arguments (an object) as text."""
+
+    name: str
+    description: str
+    parameters: str
+
+
+@attrs.frozen
+class ToolUse:
+    """A model's call of a function. ``arguments`` is the text that the model wrote, which should be a JSON object and may be anything."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@attrs.frozen
+class ToolResult:
+    """What a call of this ``id`` gave."""
+
+    id: str
+    text: str
+
+
+@attrs.frozen
 class Message:
-    """``role``: user or assistant."""
+    """``role``: user or assistant. An assistant's may have ``uses`` after its text, a user's the ``results`` of all of them before its text."""
 
     role: str
     text: str
+    uses: tuple[ToolUse, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+
+    @property
+    def more(self) -> str:
+        """The uses and results as text; empty where there are none."""
+        if not self.uses and not self.results:
+            return ""
+        return "\n".join([*(f"{u.name} {u.arguments}" for u in self.uses), *(r.text for r in self.results)])
 
 
 @attrs.frozen
@@ -47,6 +82,7 @@ class Request:
     model: str = ""
     path: str | None = None
     wants: str = "text"  # or embedding: the reply's text is then a JSON array of numbers, or one such array (or null) a line for each message
+    tools: tuple[ToolSpec, ...] = ()
 
     @property
     def prompt(self) -> str:
@@ -56,14 +92,25 @@ class Request:
         return next((m.text for m in reversed(self.messages) if m.role == "user"), "")
 
     def characters(self) -> int:
-        """Of the messages and the system text."""
-        return sum(len(m.text) for m in self.messages) + len(self.system or "")
+        """Of the messages, the system text and the tools."""
+        total = len(self.system or "")
+        for message in self.messages:
+            total += len(message.text)
+            if message.uses or message.results:
+                total += len(message.more)
+        for tool in self.tools:
+            total += len(tool.name) + len(tool.description) + len(tool.parameters)
+        return total
 
     def bytes_bound(self) -> int:
         """UTF-8 bytes of all texts: an upper bound of the request's input tokens for byte-level tokenizers, with 64 a message for framing."""
         total = 64 * (len(self.messages) + 2)
         for message in self.messages:
             total += bytes_of(message.text)
+            if message.uses or message.results:
+                total += bytes_of(message.more) + 64 * (len(message.uses) + len(message.results))
+        for tool in self.tools:
+            total += 64 + bytes_of(tool.name) + bytes_of(tool.description) + bytes_of(tool.parameters)
         return total + bytes_of(self.system or "") + bytes_of(self.schema or "")
 
 
@@ -78,6 +125,7 @@ class Reply:
 
     ``input_tokens`` excludes cache reads and writes. ``dollars`` is what the provider says it cost, None if it does not say.
     ``degraded`` says what was asked for and done in another way, or left out, for the model lacks it: ``json_schema: tool; seed: left out``.
+    ``uses`` are the calls of the request's tools.
     """
 
     text: str
@@ -89,6 +137,16 @@ class Reply:
     cache_write_tokens: int = 0
     model: str | None = None
     degraded: str = ""
+    uses: tuple[ToolUse, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """The text, and the uses below it."""
+        return (
+            self.text
+            if not self.uses
+            else "\n".join([*([self.text] if self.text else []), Message("", "", self.uses).more])
+        )
 
 
 class ProviderError(Exception):

@@ -133,7 +133,7 @@ class Tracer:
         reply: Reply | None,
     ) -> None:
         """A session's turn belongs to no statement."""
-        self._request(None, session, None, request, started, sent, error, None if reply is None else reply.text, 1)
+        self._request(None, session, None, request, started, sent, error, None if reply is None else reply.said, 1)
 
     def remembered(
         self, context: StatementContext, lane: Lane, site: str, count: int, kind: str, prompt: str | None, text: str

@@ -257,14 +257,14 @@ def digest_of(prompt: str) -> str:
 
 def estimate_tokens(request: Request) -> int:
     """Input tokens, estimated as characters / 4."""
-    characters = sum(len(m.text) for m in request.messages) + len(request.system or "") + len(request.schema or "")
+    characters = request.characters() + len(request.schema or "")
     return int(characters / CHARACTERS_PER_TOKEN) + 1
 
 
 def usage_of(request: Request, reply: Reply, route: Route) -> Usage:
     """What a reply used: as reported, else estimated; priced by the provider's word, else by the route's price."""
     tokens_in = estimate_tokens(request) if reply.input_tokens is None else reply.input_tokens
-    tokens_out = int(len(reply.text) / CHARACTERS_PER_TOKEN) + 1 if reply.output_tokens is None else reply.output_tokens
+    tokens_out = int(len(reply.said) / CHARACTERS_PER_TOKEN) + 1 if reply.output_tokens is None else reply.output_tokens
     dollars, unpriced = reply.dollars, 0
     if dollars is None:
         if route.price is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -11,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from kleene.bench.estimates import Estimated, estimated
 from kleene.bench.judging import judge_of
 from kleene.bench.oracles import Place, decide
 from kleene.bench.oracles.answer import Answer, Verdict
 from kleene.bench.pack import Ready
+from kleene.bench.recordings import Recordings, new_recording
 from kleene.bench.verify import Judge, Redline
 from kleene.planner.errors import CallFailed, Cancelled, ConfigError, KleeneError, NoModel, ToolError
 from kleene.planner.specs import BudgetLimits, Usage
+from kleene.planner.statements import parse
 from kleene.session.context import Inline, text_feed
 from kleene.session.feedback import CheckResult
 from kleene.session.validity import valid_share
@@ -41,14 +46,14 @@ OpenEngine = Callable[..., AbstractContextManager["Engine"]]
 @attrs.frozen
 class Options:
     """How attempts are made. ``open_engine`` takes the options of ``kleene.attach``. ``budget`` is for each task; ``record`` and ``replay`` are
-    folders with one recording an attempt, named TASK.REPEAT.jsonl."""
+    folders with one recording an attempt (``kleene.bench.recordings``)."""
 
     mode: str
     open_engine: OpenEngine
     budget: BudgetLimits | None = None
     max_turns: int = 30
     record: Path | None = None
-    replay: Path | None = None
+    replay: Recordings | None = None
     sandbox: Sandbox = attrs.field(factory=Sandbox)
 
 
@@ -64,10 +69,16 @@ class Attempt:
     turns: int = 0
     valid: int = 0
     statements: int = 0
+    did: str = ""
+    answer: str = ""
+    estimated: Estimated = attrs.field(factory=Estimated)
+    drift: str = ""
 
 
 @attrs.frozen
-class _Solved:
+class Solved:
+    """How a mode did: ``did`` is the text of all that was run; see ``results.Row``."""
+
     answer: Answer | None
     outcome: str
     usage: Usage
@@ -75,6 +86,8 @@ class _Solved:
     turns: int = 0
     valid: int = 0
     statements: int = 0
+    did: str = ""
+    estimated: Estimated = attrs.field(factory=Estimated)
 
 
 def attempt(ready: Ready, repeat: int, workspace: Path, options: Options) -> Attempt:
@@ -90,8 +103,8 @@ def attempt(ready: Ready, repeat: int, workspace: Path, options: Options) -> Att
         "workspace": workspace,
         "on_event": on_event,
         "budget": options.budget if relational else None,
-        "record": _recording(options.record, ready.id, repeat),
-        "replay": _recording(options.replay, ready.id, repeat),
+        "record": None if options.record is None else new_recording(options.record, ready.id, repeat),
+        "replay": None if options.replay is None else options.replay.path(ready.id, repeat),
     }
     with tempfile.TemporaryDirectory(prefix="kleene-bench-") as folder:
         with options.open_engine(store=Path(folder) / "run.duckdb", **given) as engine:
@@ -100,11 +113,25 @@ def attempt(ready: Ready, repeat: int, workspace: Path, options: Options) -> Att
             solved = _query(engine, ready) if relational else _run(engine, ready, workspace, options, turns)
             seconds = time.monotonic() - started
             verdict = _judged(engine, ready, solved, workspace, options)
-    return Attempt(model, solved.outcome, verdict, solved.usage, seconds, solved.turns, solved.valid, solved.statements)
+            drift = next(iter(getattr(engine.services.handler, "warnings", ())), "")
+    return Attempt(
+        model=model,
+        outcome=solved.outcome,
+        verdict=verdict,
+        usage=solved.usage,
+        seconds=seconds,
+        turns=solved.turns,
+        valid=solved.valid,
+        statements=solved.statements,
+        did=_digest(solved.did),
+        answer="" if solved.answer is None else _digest(json.dumps(solved.answer.rows, default=str)),
+        estimated=solved.estimated,
+        drift=drift,
+    )
 
 
-def _recording(folder: Path | None, task: str, repeat: int) -> Path | None:
-    return None if folder is None else folder / f"{task}.{repeat}.jsonl"
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16] if text else ""
 
 
 def _model(engine: Engine, alias: str) -> str:
@@ -115,7 +142,7 @@ def _model(engine: Engine, alias: str) -> str:
         return ""
 
 
-def _run(engine: Engine, ready: Ready, workspace: Path, options: Options, turns: list[TurnFinished]) -> _Solved:
+def _run(engine: Engine, ready: Ready, workspace: Path, options: Options, turns: list[TurnFinished]) -> Solved:
     run = engine.run(
         ready.task,
         context=ready.context,
@@ -130,25 +157,30 @@ def _run(engine: Engine, ready: Ready, workspace: Path, options: Options, turns:
         raise _down(ready, run.cause)
     valid, statements = valid_share(turns)
     answer = None if run.answer is None else Answer(tuple(run.answer.columns), tuple(run.answer.rows))
-    return _Solved(answer, run.outcome, run.usage, run.error or "", run.turns, valid, statements)
+    did = "\n".join(turn.sql or "" for turn in turns)
+    return Solved(answer, run.outcome, run.usage, run.error or "", run.turns, valid, statements, did)
 
 
-def _query(engine: Engine, ready: Ready) -> _Solved:
+def _query(engine: Engine, ready: Ready) -> Solved:
     assert ready.sql is not None
     if ready.context is not None:
         feed = text_feed(Inline(ready.context, "the context"))
         engine.con.register("kleene_feed", feed.reader())
         engine.con.execute("CREATE TEMP TABLE ctx AS FROM kleene_feed")
         engine.con.unregister("kleene_feed")
+    before, result = Estimated(), None
     try:
-        result = engine.sql(ready.sql)
+        for statement in parse(ready.sql):
+            before += estimated(engine, statement.text)
+            result = engine.sql(statement.text)
     except Cancelled:
         raise
     except KleeneError as error:
         if isinstance(error, CallFailed | NoModel) and not engine.usage.output_tokens:
             raise _down(ready, error) from error
-        return _Solved(None, "failed", engine.usage, error.message)
-    return _Solved(Answer(tuple(result.columns), tuple(result.rows)), "final", engine.usage)
+        return Solved(None, "failed", engine.usage, error.message, did=ready.sql, estimated=before)
+    answer = None if result is None else Answer(tuple(result.columns), tuple(result.rows))
+    return Solved(answer, "final", engine.usage, did=ready.sql, estimated=before)
 
 
 def _down(ready: Ready, cause: KleeneError) -> KleeneError:
@@ -161,7 +193,7 @@ def _down(ready: Ready, cause: KleeneError) -> KleeneError:
     )
 
 
-def _judged(engine: Engine, ready: Ready, solved: _Solved, workspace: Path, options: Options) -> Verdict:
+def _judged(engine: Engine, ready: Ready, solved: Solved, workspace: Path, options: Options) -> Verdict:
     if solved.answer is None:
         return Verdict(False, solved.error or solved.outcome)
     judge = None

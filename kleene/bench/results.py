@@ -6,7 +6,7 @@ import csv
 import fcntl
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from kleene.planner.errors import ConfigError
 class Row:
     """One attempt at one task. ``solved`` is None where a person must say; ``outcome`` is how the run ended (see ``kleene.runs.Run``);
     ``digest`` is the pack file's; ``valid`` of ``statements`` ran as first written. ``calls`` and ``tokens`` include repeats and children, not a
-    judge's."""
+    judge's. ``did`` and ``answer`` are digests of what was run (statements or tool calls) and of the answer's rows; ``est_calls`` is what EXPLAIN
+    said the reference would call, ``bare_calls`` what it says with every rule off, None where nobody asked it."""
 
     pack: str
     digest: str
@@ -42,6 +43,10 @@ class Row:
     turns: int
     valid: int
     statements: int
+    did: str = ""
+    answer: str = ""
+    est_calls: int | None = None
+    bare_calls: int | None = None
 
     @property
     def tokens(self) -> int:
@@ -65,10 +70,9 @@ def line_of(row: Row) -> str:
 def read_rows(path: str | Path) -> Iterator[Row]:
     """The rows of a file, one at a time. Raises ``ConfigError`` for a file that is none of ours."""
     converter = cattrs.Converter()
-    converter.register_structure_hook_func(lambda kind: kind == bool | None, lambda value, _: _WORDS[value])
-    converter.register_structure_hook_func(
-        lambda kind: kind == float | None, lambda value, _: None if value == "" else float(value)
-    )
+    converter.register_structure_hook(bool | None, lambda value, _: _WORDS[value])
+    for kind in (int, float):
+        converter.register_structure_hook(kind | None, _optional(kind))
     try:
         with open(path, encoding="utf-8", newline="") as file:
             reader = csv.reader(file)
@@ -86,6 +90,10 @@ def read_rows(path: str | Path) -> Iterator[Row]:
                     ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the results {path} cannot be read: {error}") from None
+
+
+def _optional(kind: type) -> Callable[[str, Any], Any]:
+    return lambda value, _: None if value == "" else kind(value)
 
 
 class ResultsFile:

@@ -14,6 +14,7 @@ import attrs
 from kleene.bench.attempt import Options, attempt, set_up
 from kleene.bench.pack import Pack, Ready, Task
 from kleene.bench.prng import Rng
+from kleene.bench.recordings import Drift, Recordings, note
 from kleene.bench.results import ResultsFile, Row
 from kleene.planner.errors import Cancelled, ConfigError
 
@@ -49,11 +50,14 @@ class Choice:
 
 @attrs.frozen
 class Done:
-    """What a run did. ``skipped``: attempts without reference SQL in relational mode."""
+    """What a run did. ``skipped``: attempts without reference SQL in relational mode, ``unrecorded``: those without a recording to replay.
+    ``drifts``: the attempts that were replayed and were not as recorded."""
 
     ran: int
     before: int
     skipped: int
+    unrecorded: int = 0
+    drifts: tuple[Drift, ...] = ()
 
 
 def run_pack(
@@ -75,7 +79,7 @@ def run_pack(
         raise
     if work.error is not None:
         raise work.error
-    return Done(work.ran, work.before, work.skipped)
+    return Done(work.ran, work.before, work.skipped, work.unrecorded, tuple(work.drifts))
 
 
 class _Work:
@@ -88,7 +92,8 @@ class _Work:
         self.options = attrs.evolve(options, open_engine=self._opened)
         self.results = results
         self.error: BaseException | None = None
-        self.ran = self.before = self.skipped = 0
+        self.ran = self.before = self.skipped = self.unrecorded = 0
+        self.drifts: list[Drift] = []
         self._open_engine = options.open_engine
         self._on_row = on_row
         self._lock = threading.Lock()
@@ -126,8 +131,12 @@ class _Work:
 
     def _run(self, episode: Episode, repeat: int) -> None:
         todo = [task.id for task in episode if (task.id, repeat) not in self.results.done]
+        replay = self.options.replay
+        unrecorded = [] if replay is None else [id_ for id_ in todo if replay.path(id_, repeat) is None]
         with self._lock:
             self.before += len(episode) - len(todo)
+            self.unrecorded += len(unrecorded)
+        todo = [id_ for id_ in todo if id_ not in unrecorded]
         if not todo:
             return
         with tempfile.TemporaryDirectory(prefix="kleene-workspace-") as folder:
@@ -167,9 +176,18 @@ class _Work:
             turns=made.turns,
             valid=made.valid,
             statements=made.statements,
+            did=made.did,
+            answer=made.answer,
+            est_calls=made.estimated.planned,
+            bare_calls=made.estimated.bare,
         )
+        record, replay = self.options.record, self.options.replay
         with self._lock:
             self.results.add(row)
+            if record is not None:
+                note(record, row)
+            if replay is not None and (drift := _drift(replay, row, made.drift)) is not None:
+                self.drifts.append(drift)
             self.ran += 1
             self._on_row(row)
 
@@ -188,6 +206,11 @@ class _Work:
             finally:
                 with self._lock:
                     self._engines.remove(engine)
+
+
+def _drift(replay: Recordings, row: Row, request: str) -> Drift | None:
+    """What is not as recorded: a request of the attempt, told before what came of it."""
+    return Drift(row.task, row.repeat, request) if request else replay.drift(row)
 
 
 def no_reference(pack: Pack) -> ConfigError:

@@ -52,6 +52,7 @@ def execute(inv: Invocation) -> int:
 def run(inv: Invocation) -> int:
     from kleene.bench.attempt import Options
     from kleene.bench.pack import read_pack
+    from kleene.bench.recordings import Recordings
     from kleene.bench.results import ResultsFile
     from kleene.bench.runner import Choice, no_reference, run_pack
     from kleene.cli.exits import misconfigured
@@ -62,13 +63,14 @@ def run(inv: Invocation) -> int:
         pack = read_pack(args.pack)
         path = Path(args.results or Path(args.workspace) / ".kleene" / "bench" / f"{pack.name}-{args.mode}.csv")
         results = ResultsFile(path, pack=pack.name, digest=pack.digest[:16], mode=args.mode, resume=args.resume)
+        record, replay = folder_of(args.record, "--record", make=True), folder_of(args.replay, "--replay")
     options = Options(
         mode=args.mode,
         open_engine=opener(inv),
         budget=inv.budget,
         max_turns=args.max_turns,
-        record=folder_of(args.record, "--record", make=True),
-        replay=folder_of(args.replay, "--replay"),
+        record=record,
+        replay=None if replay is None else Recordings(replay),
         sandbox=Sandbox(unsafe=args.unsafe_shell),
     )
     choice = Choice(args.limit, args.sample, args.seed, args.repeats)
@@ -82,8 +84,17 @@ def run(inv: Invocation) -> int:
         raise no_reference(pack)
     before = f", {done.before:,} were there before" if done.before else ""
     skipped = f", {done.skipped:,} have no reference SQL" if done.skipped else ""
-    terminal.say(f"{done.ran:,} attempts{before}{skipped}: python -m kleene bench report {path}")
-    return 0
+    unrecorded = f", {done.unrecorded:,} have no recording" if done.unrecorded else ""
+    terminal.say(f"{done.ran:,} attempts{before}{skipped}{unrecorded}: python -m kleene bench report {path}")
+    if replay is None:
+        return 0
+    if done.unrecorded and not done.ran and not done.before:
+        raise ConfigError(f"{replay} has a recording of no task of {pack.name}", hint="--record FOLDER makes them")
+    for drift in done.drifts:
+        terminal.say(visible(f"drift: {drift}"))
+    if not done.drifts:
+        terminal.say(f"{done.ran:,} as recorded")
+    return 1 if done.drifts else 0
 
 
 def opener(inv: Invocation) -> Any:

@@ -15,7 +15,7 @@ from kleene.models.schemas import WireSchema, for_anthropic, for_openai
 from kleene.planner.errors import NoModel
 from kleene.planner.specs import Price
 from kleene.udfs.answers import instruction_of
-from kleene.udfs.protocols import Message, Reply, Request
+from kleene.udfs.protocols import Message, Reply, Request, ToolUse
 
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -91,6 +91,11 @@ class Anthropic(HttpProvider):
             body["tools"] = [{"name": "answer", "description": "Give the answer.", "input_schema": wire.schema}]
             body["tool_choice"] = {"type": "tool", "name": "answer"}
             thinks = False  # a forced tool and thinking exclude each other
+        elif request.tools:
+            body["tools"] = [
+                {"name": t.name, "description": t.description, "input_schema": json.loads(t.parameters)}
+                for t in request.tools
+            ]
         if config:
             body["output_config"] = config
         if thinks:
@@ -144,6 +149,13 @@ class Anthropic(HttpProvider):
             read,
             written,
             model if isinstance(model, str) else None,
+            uses=tuple(
+                ToolUse(b["id"], b["name"], _tool_text(b["input"]) or "{}")
+                for b in blocks
+                if b.get("type") == "tool_use"
+            )
+            if request.tools
+            else (),
         )
 
     def fold(self, on_text: OnText) -> MessageFold:
@@ -217,10 +229,29 @@ def _endpoint(
 
 def _messages(messages: tuple[Message, ...], cache: bool) -> list[dict[str, Any]]:
     """The messages; in a conversation the last one is marked, so that the next turn finds everything up to it in the cache."""
-    made: list[dict[str, Any]] = [{"role": m.role, "content": m.text} for m in messages]
+    made: list[dict[str, Any]] = [{"role": m.role, "content": _content(m)} for m in messages]
     if cache and len(made) > 1:
-        made[-1]["content"] = [{"type": "text", "text": messages[-1].text, "cache_control": _MARK}]
+        last = made[-1]["content"]
+        blocks = [{"type": "text", "text": last}] if isinstance(last, str) else last
+        made[-1]["content"] = [*blocks[:-1], {**blocks[-1], "cache_control": _MARK}]
     return made
+
+
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    if not message.uses and not message.results:
+        return message.text
+    given = [{"type": "tool_result", "tool_use_id": r.id, "content": r.text} for r in message.results]
+    uses = [{"type": "tool_use", "id": u.id, "name": u.name, "input": _input(u.arguments)} for u in message.uses]
+    return [*given, *([{"type": "text", "text": message.text}] if message.text else []), *uses]
+
+
+def _input(arguments: str) -> dict[str, Any]:
+    """A call's arguments as the object that this wire wants; what the model wrote and is none goes back as such."""
+    try:
+        value = json.loads(arguments)
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {"text": arguments}
 
 
 def _tool_text(given: Any) -> str:

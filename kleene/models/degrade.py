@@ -24,9 +24,11 @@ _SEED = re.compile(r"\bseed\b", re.I)
 
 @attrs.define(eq=False)
 class Degrade:
-    """``structured`` is how a schema is asked for: natively, as one forced tool, or in words (the reader validates in any case)."""
+    """``structured`` is how a schema is asked for: natively, as one forced tool, or in words (the reader validates in any case). ``tools``: whether
+    functions that the model may call are told natively; else in words."""
 
     structured: str = "schema"
+    tools: bool = True
     effort: bool = True
     seed: bool = True
     temperature: bool = True
@@ -43,6 +45,8 @@ class Degrade:
             self.structured = "tool"
         elif schema and self.structured == "tool" and _TOOLS.search(refusal):
             self.structured = "text"
+        elif request.tools and self.tools and _TOOLS.search(refusal):
+            self.tools = False
         elif options.effort is not None and self.effort and _EFFORT.search(refusal):
             self.effort = False
         elif options.temperature is not None and self.temperature and _TEMPERATURE.search(refusal):
@@ -85,6 +89,8 @@ class Degrade:
                 "no JSON schema: "
                 + ("one forced tool instead" if self.structured == "tool" else "asked for in words, validated")
             )
+        if not self.tools:
+            found.append("no tool calling: in words")
         if not self.effort:
             found.append("no reasoning effort")
         if not self.seed:

@@ -96,7 +96,7 @@ class FunctionModel:
             if found.input_tokens is not None and found.output_tokens is not None:
                 return found
             asked = _asked(request) if found.input_tokens is None else found.input_tokens
-            said = (len(found.text) + 3) // 4 if found.output_tokens is None else found.output_tokens
+            said = (len(found.said) + 3) // 4 if found.output_tokens is None else found.output_tokens
             return attrs.evolve(found, input_tokens=asked, output_tokens=said)
         if isinstance(found, str):
             return self._reply(request, str(found))
@@ -192,10 +192,7 @@ async def _plain(found: Awaitable[Any]) -> Any:
 
 
 def _asked(request: Request) -> int:
-    size = len(request.system or "")
-    for message in request.messages:
-        size += len(message.text)
-    return (size + 3) // 4
+    return (request.characters() + 3) // 4
 
 
 def _names_trio(fn: Callable[..., Any]) -> bool:

@@ -14,6 +14,7 @@ from kleene.models.failures import from_body, malformed
 from kleene.models.http import Endpoint, HttpReply, json_of, public_url
 from kleene.models.provider import EMBED_HINT, Capabilities, OnText
 from kleene.models.sse import SseEvent, SseParser
+from kleene.models.tool_words import in_words, read_uses
 from kleene.planner.specs import AnswerType, Price
 from kleene.udfs.answers import schema_for
 from kleene.udfs.jsontext import clean
@@ -86,6 +87,8 @@ class HttpProvider(ABC):
         found = {}
         if request.schema is not None and degrade.structured != "schema":
             found["json_schema"] = degrade.structured
+        if request.tools and not degrade.tools:
+            found["tools"] = "text"
         if is_score(request):
             found["logprobs"] = "a number in the reply"
         if options.effort is not None and not degrade.effort:
@@ -108,8 +111,11 @@ class HttpProvider(ABC):
         """Send one request on trio; no retry. With ``on_text`` the reply is streamed. Raises ``ProviderError``; cancellation closes the connection."""
         if request.wants == "embedding":
             return await self.embed(request)
-        body = {**self.body(request), **self.extra}
         lacks = self.lacks(request)  # now: what is learned meanwhile is of later requests
+        asked, words = request, bool(request.tools) and not self.degrade.tools
+        if words:
+            request = in_words(request)
+        body = {**self.body(request), **self.extra}
         try:
             if on_text is None:
                 answer = await self.connection.request(self.path, body, request.options.timeout)
@@ -117,7 +123,9 @@ class HttpProvider(ABC):
             else:
                 reply = await self._streamed(request, body, on_text)
         except ProviderError as error:
-            raise self._learned(request, error) from None
+            raise self._learned(asked, error) from None
+        if words:
+            reply = read_uses(reply)
         return reply if not lacks else attrs.evolve(reply, degraded=said(lacks))
 
     async def embed(self, request: Request) -> Reply:

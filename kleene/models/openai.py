@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from kleene.models.schemas import WireSchema, for_openai
 from kleene.planner.errors import NoModel
 from kleene.planner.specs import Price
 from kleene.udfs.answers import instruction_of
-from kleene.udfs.protocols import ProviderError, Reply, Request
+from kleene.udfs.protocols import Message, ProviderError, Reply, Request, ToolSpec, ToolUse
 from kleene.udfs.vectors import placed
 
 BASE_URL = "https://api.openai.com/v1"
@@ -70,11 +71,13 @@ class OpenAI(OpenAIEndpoint):
         body: dict[str, Any] = {
             "model": self.model,
             "messages": ([{"role": "system", "content": request.system}] if request.system else [])
-            + [{"role": m.role, "content": m.text} for m in messages],
+            + [item for m in messages for item in _items(m)],
             self._max_tokens_name(): options.max_tokens,
         }
         if structured is not None:
             body |= _asked(structured, self.degrade.structured)
+        elif request.tools:
+            body["tools"] = [{"type": "function", "function": function_of(tool)} for tool in request.tools]
         if options.effort is not None and self.degrade.effort:
             body["reasoning_effort"] = options.effort
         if options.temperature is not None and self.degrade.temperature:
@@ -152,6 +155,10 @@ class OpenAI(OpenAIEndpoint):
             cached,
             written,
             value.get("model") if isinstance(value.get("model"), str) else None,
+            uses=tuple(
+                ToolUse(c.get("id") or f"call_{n}", c["function"]["name"], c["function"].get("arguments") or "{}")
+                for n, c in enumerate(calls if request.tools else [])
+            ),
         )
 
     def fold(self, on_text: OnText) -> ChatFold:
@@ -174,7 +181,7 @@ class ChatFold:
         self._on_text = on_text
         self._text: list[str] = []
         self._refusal: list[str] = []
-        self._arguments: list[str] = []
+        self._calls: dict[int, dict[str, str]] = {}
         self._finish: str | None = None
         self._usage: Any = None
         self._model: Any = None
@@ -192,8 +199,16 @@ class ChatFold:
             if delta.get("refusal"):
                 self._refusal.append(delta["refusal"])
             for call in delta.get("tool_calls") or []:
-                self._arguments.append(call.get("function", {}).get("arguments") or "")
+                self._call(call)
             self._finish = choice.get("finish_reason") or self._finish
+
+    def _call(self, call: dict[str, Any]) -> None:
+        """A piece of a call: its id and name come with the first, its arguments in all."""
+        found = self._calls.setdefault(call.get("index") or 0, {"id": "", "name": "", "arguments": ""})
+        function = call.get("function") or {}
+        found["id"] = found["id"] or call.get("id") or ""
+        found["name"] = found["name"] or function.get("name") or ""
+        found["arguments"] += function.get("arguments") or ""
 
     @property
     def complete(self) -> bool:
@@ -201,8 +216,11 @@ class ChatFold:
 
     def whole(self) -> Any:
         message: dict[str, Any] = {"content": "".join(self._text), "refusal": "".join(self._refusal) or None}
-        if self._arguments:
-            message["tool_calls"] = [{"function": {"arguments": "".join(self._arguments)}}]
+        if self._calls:
+            message["tool_calls"] = [
+                {"id": c["id"], "function": {"name": c["name"], "arguments": c["arguments"]}}
+                for _, c in sorted(self._calls.items())
+            ]
         return {
             "choices": [{"message": message, "finish_reason": self._finish}],
             "usage": self._usage,
@@ -230,6 +248,23 @@ def structured_messages(provider: HttpProvider, request: Request) -> tuple[WireS
     if provider.degrade.structured == "text":
         return None, with_line(request.messages, instruction_of(request.schema))
     return provider.wire(request.schema, for_openai), request.messages
+
+
+def function_of(tool: ToolSpec) -> dict[str, Any]:
+    """A tool as both of OpenAI's wires describe it."""
+    return {"name": tool.name, "description": tool.description, "parameters": json.loads(tool.parameters)}
+
+
+def _items(message: Message) -> list[dict[str, Any]]:
+    """A message as this wire has it: what calls gave are messages of their own."""
+    if message.uses:
+        calls = [
+            {"id": u.id, "type": "function", "function": {"name": u.name, "arguments": u.arguments}}
+            for u in message.uses
+        ]
+        return [{"role": message.role, "content": message.text or None, "tool_calls": calls}]
+    given = [{"role": "tool", "tool_call_id": r.id, "content": r.text} for r in message.results]
+    return [*given, *([{"role": message.role, "content": message.text}] if message.text or not given else [])]
 
 
 def content_text(content: Any) -> str:

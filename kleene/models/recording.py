@@ -11,15 +11,17 @@ no URL with a password is ever in a request, so none is in a recording.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import zlib
 from typing import Any
 
 import attrs
 
 from kleene.planner.errors import ConfigError
 from kleene.planner.specs import Price
-from kleene.udfs.protocols import Message, ProviderError, Reply, Request, Route
+from kleene.udfs.protocols import Message, ProviderError, Reply, Request, Route, ToolResult, ToolSpec, ToolUse
 
 FORMAT = 1
 
@@ -29,9 +31,12 @@ def fingerprint(request: Request, route: Route) -> str:
     options = request.options
     who = [route.provider, route.endpoint, route.model]
     asked = [options.max_tokens, options.effort, options.temperature, options.seed]
-    body = [*who, request.system, [[m.role, m.text] for m in request.messages], request.schema, asked]
+    body: list[Any] = [*who, request.system, [[m.role, m.text] for m in request.messages], request.schema, asked]
     if request.wants != "text":
         body.append(request.wants)
+    if request.tools:
+        body += [attrs.astuple(t) for t in request.tools]
+    body += [m.more for m in request.messages if m.more]
     return hashlib.sha256(json.dumps(body, ensure_ascii=True).encode()).hexdigest()
 
 
@@ -70,7 +75,8 @@ def route_from_json(alias: str, value: dict[str, Any]) -> Route:
 def reply_to_json(reply: Reply) -> dict[str, Any]:
     """A reply without the fields that have their default."""
     defaults = {a.name: a.default for a in attrs.fields(Reply)}
-    return {k: v for k, v in attrs.asdict(reply).items() if k == "text" or v != defaults[k]}
+    fields = {k: v for k, v in attrs.asdict(reply, recurse=False).items() if k == "text" or v != defaults[k]}
+    return fields if not reply.uses else {**fields, "uses": [attrs.astuple(u) for u in reply.uses]}
 
 
 def error_to_json(error: ProviderError) -> dict[str, Any]:
@@ -93,7 +99,9 @@ def request_to_json(request: Request, base: Request | None) -> dict[str, Any]:
         made["base"] = base.path
     if request.system and not (shared and base is not None and base.system == request.system):
         made["system"] = request.system
-    made["messages"] = [[m.role, m.text] for m in request.messages[skip:]]
+    if request.tools and not (shared and base is not None and base.tools == request.tools):
+        made["tools"] = [attrs.astuple(t) for t in request.tools]
+    made["messages"] = [_message_to_json(m) for m in request.messages[skip:]]
     if request.schema is not None:
         made["schema"] = request.schema
     if request.wants != "text":
@@ -102,6 +110,28 @@ def request_to_json(request: Request, base: Request | None) -> dict[str, Any]:
         k: v for k, v in attrs.asdict(request.options).items() if v is not None and k not in ("timeout", "cache_prefix")
     }
     return made
+
+
+def _message_to_json(message: Message) -> list[Any]:
+    """Role and text, and where there are some the uses and results as a third item."""
+    more: dict[str, Any] = {}
+    if message.uses:
+        more["uses"] = [attrs.astuple(u) for u in message.uses]
+    if message.results:
+        more["results"] = [attrs.astuple(r) for r in message.results]
+    return [message.role, message.text, *([more] if more else [])]
+
+
+def _message_from_json(value: list[Any]) -> Message:
+    role, text, *rest = value
+    more = rest[0] if rest else {}
+    uses = tuple(ToolUse(*u) for u in more.get("uses", ()))
+    return Message(role, text, uses, tuple(ToolResult(*r) for r in more.get("results", ())))
+
+
+def _reply_from_json(value: dict[str, Any]) -> Reply:
+    fields = dict(value)
+    return Reply(**fields, uses=tuple(ToolUse(*u) for u in fields.pop("uses", ())))
 
 
 def dump_line(value: dict[str, Any]) -> str:
@@ -120,6 +150,7 @@ class Entry:
     messages: tuple[Message, ...]
     schema: str | None
     reply: Reply | dict[str, Any]
+    tools: tuple[ToolSpec, ...] = ()
 
 
 @attrs.frozen
@@ -132,11 +163,12 @@ class Recording:
 
 
 def read_recording(path: str) -> Recording:
-    """Read a recording. A last line that was cut off (the recorder was killed) is dropped. Raises ``ConfigError``."""
+    """Read a recording, packed by gzip where its name ends in .gz. A last line that was cut off (the recorder was killed) is dropped.
+    Raises ``ConfigError``."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8") as file:
             lines = file.read().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the recording {path}: {error}", hint="make it with --record FILE") from None
     parsed = [
         _parsed(path, number, line, last=number == len(lines)) for number, line in enumerate(lines, 1) if line.strip()
@@ -170,13 +202,15 @@ def _order(value: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _entry(value: dict[str, Any], base: Entry | None) -> Entry:
-    messages = tuple(Message(role, text) for role, text in value["messages"])
+    messages = tuple(_message_from_json(m) for m in value["messages"])
     system = value.get("system")
+    tools = tuple(ToolSpec(*t) for t in value.get("tools", ()))
     if base is not None:
         messages = base.messages + messages
         system = system or base.system
-    reply = Reply(**value["reply"]) if "reply" in value else value["error"]
-    return Entry(value["key"], value["nth"], value["alias"], system, messages, value.get("schema"), reply)
+        tools = tools or base.tools
+    reply = _reply_from_json(value["reply"]) if "reply" in value else value["error"]
+    return Entry(value["key"], value["nth"], value["alias"], system, messages, value.get("schema"), reply, tools)
 
 
 def _parsed(path: str, number: int, line: str, *, last: bool) -> dict[str, Any] | None:

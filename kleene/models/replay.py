@@ -26,7 +26,7 @@ from kleene.models.recording import (
     sort_lines,
 )
 from kleene.planner.errors import ConfigError, did_you_mean
-from kleene.udfs.protocols import ProviderError, Reply, Request, Route
+from kleene.udfs.protocols import Message, ProviderError, Reply, Request, Route, ToolSpec
 from kleene.version import VERSION
 
 RECORD_AGAIN = "the prompt, the data or the model changed since: record again with --record FILE"
@@ -207,16 +207,26 @@ def first_difference(entry: Entry, request: Request) -> str | None:
         return _where("the system text", entry.system or "", request.system or "")
     if entry.schema != request.schema:
         return _where("the schema", entry.schema or "", request.schema or "")
+    if entry.tools != request.tools:
+        return _where("the tools", _tools(entry.tools), _tools(request.tools))
     for number, (old, new) in enumerate(zip(entry.messages, request.messages, strict=False), 1):
         if old != new:
             return _where(
                 f"message {number} ({new.role})",
-                old.text if old.role == new.role else f"{old.role}: {old.text}",
-                new.text,
+                _told(old) if old.role == new.role else f"{old.role}: {_told(old)}",
+                _told(new),
             )
     if len(entry.messages) != len(request.messages):
         return f"it has {len(request.messages)} messages, recorded were {len(entry.messages)}"
     return None
+
+
+def _told(message: Message) -> str:
+    return f"{message.text}\n{message.more}" if message.more else message.text
+
+
+def _tools(tools: tuple[ToolSpec, ...]) -> str:
+    return "\n".join(f"{t.name} {t.description} {t.parameters}" for t in tools)
 
 
 def _where(what: str, old: str, new: str) -> str:

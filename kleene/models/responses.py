@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from kleene.models.http_provider import LEFT_OUT, cost, count, reported
-from kleene.models.openai import OpenAIEndpoint, structured_messages
+from kleene.models.openai import OpenAIEndpoint, function_of, structured_messages
 from kleene.models.provider import Capabilities, OnText
 from kleene.models.schemas import WireSchema, for_openai
-from kleene.udfs.protocols import Message, Reply, Request
+from kleene.udfs.protocols import Message, Reply, Request, ToolUse
 
 _INCOMPLETE = {"max_output_tokens": "length", "content_filter": "refusal"}
 
@@ -35,7 +35,7 @@ class Responses(OpenAIEndpoint):
         structured, messages = structured_messages(self, request)
         body: dict[str, Any] = {
             "model": self.model,
-            "input": [_item(m, self.degrade.typed_items) for m in messages],
+            "input": [item for m in messages for item in _items(m, self.degrade.typed_items)],
             "max_output_tokens": options.max_tokens,
             "store": False,
         }
@@ -43,6 +43,8 @@ class Responses(OpenAIEndpoint):
             body["instructions"] = request.system
         if structured is not None:
             body |= _asked(structured, self.degrade.structured)
+        elif request.tools:
+            body["tools"] = [{"type": "function", **function_of(tool), "strict": False} for tool in request.tools]
         if options.effort is not None and self.degrade.effort:
             body["reasoning"] = {"effort": options.effort}
         if options.temperature is not None and self.degrade.temperature:
@@ -57,9 +59,11 @@ class Responses(OpenAIEndpoint):
         said: list[str] = []
         refused: list[str] = []
         arguments: str | None = None
+        uses: list[ToolUse] = []
         for item in value["output"]:
             if item.get("type") == "function_call":
                 arguments = item["arguments"]
+                uses.append(ToolUse(item.get("call_id") or f"call_{len(uses)}", item.get("name") or "", arguments or "{}"))
             for part in item.get("content") or [] if item.get("type") == "message" else []:
                 if part.get("type") == "refusal":
                     refused.append(part["refusal"])
@@ -86,6 +90,7 @@ class Responses(OpenAIEndpoint):
             cached,
             written,
             model if isinstance(model, str) else None,
+            uses=tuple(uses if request.tools else ()),
         )
 
     def fold(self, on_text: OnText) -> ResponseFold:
@@ -97,6 +102,14 @@ def _item(message: Message, typed: bool) -> dict[str, Any]:
     if not typed or message.role != "assistant":
         return {"role": message.role, "content": message.text}
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": message.text}]}
+
+
+def _items(message: Message, typed: bool) -> list[dict[str, Any]]:
+    """A message, the calls in it and what calls gave: items of their own each."""
+    given = [{"type": "function_call_output", "call_id": r.id, "output": r.text} for r in message.results]
+    calls = [{"type": "function_call", "call_id": u.id, "name": u.name, "arguments": u.arguments} for u in message.uses]
+    more = bool(given or calls)
+    return [*given, *([_item(message, typed)] if message.text or not more else []), *calls]
 
 
 class ResponseFold:
