@@ -1,4 +1,5 @@
-"""One attempt at one task: the model's run (mode frozen) or the reference statement (mode relational), then the oracle's verdict."""
+"""One attempt at one task: the model's run (mode frozen), the plain agent's (plain) or the reference statement (relational), then the oracle's
+verdict."""
 
 from __future__ import annotations
 
@@ -6,10 +7,10 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -18,6 +19,8 @@ from kleene.bench.judging import judge_of
 from kleene.bench.oracles import Place, decide
 from kleene.bench.oracles.answer import Answer, Verdict
 from kleene.bench.pack import Ready
+from kleene.bench.plain import Job
+from kleene.bench.plain import solve as solve_plainly
 from kleene.bench.recordings import Recordings, new_recording
 from kleene.bench.verify import Judge, Redline
 from kleene.planner.errors import CallFailed, Cancelled, ConfigError, KleeneError, NoModel, ToolError
@@ -35,8 +38,9 @@ from kleene.udfs.events import Event, TurnFinished
 if TYPE_CHECKING:
     from kleene.engine import Engine
 
-MODES = ("frozen", "relational")
-SOLVERS = {"frozen": "root", "relational": "worker"}
+SOLVERS = {"frozen": "root", "plain": "root", "relational": "worker"}
+"""The modes, and the alias whose model solves."""
+
 SETUP_MS = 60_000
 CHECK_MS = 300_000
 CHECK_LINES = 40
@@ -90,6 +94,19 @@ class Solved:
     estimated: Estimated = attrs.field(factory=Estimated)
 
 
+class Solver(Protocol):
+    """A mode: does a task in an engine of its own. ``turns`` grows while the model's turns end."""
+
+    def __call__(
+        self, engine: Engine, ready: Ready, workspace: Path, options: Options, turns: Sequence[TurnFinished]
+    ) -> Solved: ...
+
+
+def learner() -> Solver:
+    """The mode ``learning``: ``frozen`` with a playbook that grows from task to task. Who builds it gives a ``Solver`` here."""
+    raise ConfigError("the mode learning is not built yet", hint="--mode frozen runs the same tasks without a playbook")
+
+
 def attempt(ready: Ready, repeat: int, workspace: Path, options: Options) -> Attempt:
     """Make it in a store of its own, so that nothing is answered from another's memo. Raises the model's error where not one reply came."""
     turns: list[TurnFinished] = []
@@ -99,6 +116,7 @@ def attempt(ready: Ready, repeat: int, workspace: Path, options: Options) -> Att
             turns.append(event)
 
     relational = options.mode == "relational"
+    solve = learner() if options.mode == "learning" else _SOLVERS[options.mode]
     given: dict[str, Any] = {
         "workspace": workspace,
         "on_event": on_event,
@@ -110,7 +128,7 @@ def attempt(ready: Ready, repeat: int, workspace: Path, options: Options) -> Att
         with options.open_engine(store=Path(folder) / "run.duckdb", **given) as engine:
             model = _model(engine, SOLVERS[options.mode])
             started = time.monotonic()
-            solved = _query(engine, ready) if relational else _run(engine, ready, workspace, options, turns)
+            solved = solve(engine, ready, workspace, options, turns)
             seconds = time.monotonic() - started
             verdict = _judged(engine, ready, solved, workspace, options)
             drift = next(iter(getattr(engine.services.handler, "warnings", ())), "")
@@ -142,7 +160,7 @@ def _model(engine: Engine, alias: str) -> str:
         return ""
 
 
-def _run(engine: Engine, ready: Ready, workspace: Path, options: Options, turns: list[TurnFinished]) -> Solved:
+def _run(engine: Engine, ready: Ready, workspace: Path, options: Options, turns: Sequence[TurnFinished]) -> Solved:
     run = engine.run(
         ready.task,
         context=ready.context,
@@ -161,7 +179,17 @@ def _run(engine: Engine, ready: Ready, workspace: Path, options: Options, turns:
     return Solved(answer, run.outcome, run.usage, run.error or "", run.turns, valid, statements, did)
 
 
-def _query(engine: Engine, ready: Ready) -> Solved:
+def _plain(engine: Engine, ready: Ready, workspace: Path, options: Options, turns: Sequence[TurnFinished]) -> Solved:
+    check = None if ready.check is None else _check(ready.check, workspace, options.sandbox)
+    job = Job(ready.task, ready.context, ready.allow, check, ready.check or "")
+    done = solve_plainly(engine, job, workspace, options.budget, options.max_turns)
+    if done.outcome == "failed" and not done.usage.output_tokens and done.cause is not None:
+        raise _down(ready, done.cause)
+    valid = done.calls - done.failures
+    return Solved(done.answer, done.outcome, done.usage, done.error, done.turns, valid, done.calls, done.did)
+
+
+def _query(engine: Engine, ready: Ready, workspace: Path, options: Options, turns: Sequence[TurnFinished]) -> Solved:
     assert ready.sql is not None
     if ready.context is not None:
         feed = text_feed(Inline(ready.context, "the context"))
@@ -181,6 +209,9 @@ def _query(engine: Engine, ready: Ready) -> Solved:
         return Solved(None, "failed", engine.usage, error.message, did=ready.sql, estimated=before)
     answer = None if result is None else Answer(tuple(result.columns), tuple(result.rows))
     return Solved(answer, "final", engine.usage, did=ready.sql, estimated=before)
+
+
+_SOLVERS: dict[str, Solver] = {"frozen": _run, "plain": _plain, "relational": _query}
 
 
 def _down(ready: Ready, cause: KleeneError) -> KleeneError:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kleene.bench.results import Row
     from kleene.cli.invocation import Invocation
 
-MODES = ("frozen", "relational")
+MODES = ("frozen", "plain", "relational", "learning")
 DEFAULT_TURNS = 30
 
 
@@ -33,7 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add = action("run", "PACK [OPTIONS]").add_argument
     add("pack", metavar="PACK", help="a pack's folder, or its .toml or .json")
-    add("--mode", choices=MODES, default="frozen", help="a model's runs, or the pack's reference SQL (default: frozen)")
+    add(
+        "--mode",
+        choices=MODES,
+        default="frozen",
+        help="a model's runs, a plain tool-calling agent's, the pack's reference SQL, or (not built) runs that learn (default: frozen)",
+    )
     add("--results", metavar="FILE", help="where rows go (default: .kleene/bench/PACK-MODE.csv in the workspace)")
     add("--resume", action="store_true", help="go on with the results that are there")
     add("--limit", metavar="N", type=count, help="at most the first N tasks")
@@ -50,7 +55,7 @@ def execute(inv: Invocation) -> int:
 
 
 def run(inv: Invocation) -> int:
-    from kleene.bench.attempt import Options
+    from kleene.bench.attempt import Options, learner
     from kleene.bench.pack import read_pack
     from kleene.bench.recordings import Recordings
     from kleene.bench.results import ResultsFile
@@ -60,6 +65,8 @@ def run(inv: Invocation) -> int:
 
     args, terminal = inv.args, inv.terminal
     with misconfigured():
+        if args.mode == "learning":
+            learner()
         pack = read_pack(args.pack)
         path = Path(args.results or Path(args.workspace) / ".kleene" / "bench" / f"{pack.name}-{args.mode}.csv")
         results = ResultsFile(path, pack=pack.name, digest=pack.digest[:16], mode=args.mode, resume=args.resume)

@@ -131,7 +131,8 @@ def _message_from_json(value: list[Any]) -> Message:
 
 def _reply_from_json(value: dict[str, Any]) -> Reply:
     fields = dict(value)
-    return Reply(**fields, uses=tuple(ToolUse(*u) for u in fields.pop("uses", ())))
+    uses = tuple(ToolUse(*u) for u in fields.pop("uses", ()))
+    return Reply(**fields, uses=uses)
 
 
 def dump_line(value: dict[str, Any]) -> str:

@@ -63,7 +63,9 @@ class Responses(OpenAIEndpoint):
         for item in value["output"]:
             if item.get("type") == "function_call":
                 arguments = item["arguments"]
-                uses.append(ToolUse(item.get("call_id") or f"call_{len(uses)}", item.get("name") or "", arguments or "{}"))
+                uses.append(
+                    ToolUse(item.get("call_id") or f"call_{len(uses)}", item.get("name") or "", arguments or "{}")
+                )
             for part in item.get("content") or [] if item.get("type") == "message" else []:
                 if part.get("type") == "refusal":
                     refused.append(part["refusal"])

@@ -127,6 +127,12 @@ class Toolbox:
             )
         return self.use(tool, effect.arguments, statement, cancelled)[0]
 
+    def read(
+        self, name: str, given: Mapping[str, Any], statement: str, cancelled: Callable[[], bool]
+    ) -> list[tuple[Any, ...]]:
+        """A use outside of SQL of a tool without effects. Raises as ``perform`` does."""
+        return self.use(self._tools[name.lower()], given, statement, cancelled)[0]
+
     # -- both --------------------------------------------------------------------------------------------------------------------------
 
     def use(
