@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from kleene.bench.oracles.answer import Answer
-from kleene.bench.plain.shown import CHARACTERS, cut, rows_text
+from kleene.bench.plain.shown import CHARACTERS, VARYING, cut, rows_text, without_varying
 from kleene.bench.plain.tables import Tables
 from kleene.planner.errors import Cancelled, KleeneError, ToolError
 from kleene.planner.tools import has_effects
@@ -122,7 +122,7 @@ class Tools:
                 raise ToolError(f"{name} needs {param.name}", kind="invalid arguments")
         rows = self._used(spec, values)
         assert spec.table is not None
-        return rows_text([c.name for c in spec.table], rows, limit)
+        return rows_text(*without_varying([c.name for c in spec.table], rows), limit)
 
     def _used(self, spec: FunctionSpec, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         box = self.engine.tools
@@ -217,5 +217,5 @@ def _spec(function: FunctionSpec) -> ToolSpec:
         kind = _kind(param.type)
         properties[param.name] = {"type": kind, **({"items": {"type": "string"}} if kind == "array" else {})}
     required = [p.name for p in function.params[: function.required]]
-    columns = ", ".join(c.name for c in function.table or ())
+    columns = ", ".join(c.name for c in function.table or () if c.name not in VARYING)
     return ToolSpec(function.name, f"{function.description} -> {columns}", _object(required, **properties))
