@@ -33,7 +33,7 @@ from kleene.config import Config  # noqa: E402
 from kleene.models import FunctionModel, OpenAI, build_handler  # noqa: E402
 from kleene.models.recording import read_recording  # noqa: E402
 from kleene.models.replay import Recorder, Replay  # noqa: E402
-from kleene.planner.specs import BudgetLimits, Price  # noqa: E402
+from kleene.planner.specs import Price  # noqa: E402
 
 PACKS = ROOT / "tasks" / "packs"
 RULES = {"finance-synthetic": 5, "legal-synthetic": 5, "oolong-like": 3, "logbook-hard": 1}
@@ -65,7 +65,7 @@ def run(name: str, mode: str, choice: Choice, make: Make, *, replay: Recordings 
         made = Path(folder) / "made"
         made.mkdir()
         results = ResultsFile(Path(folder) / "r.csv", pack=name, digest=pack.digest[:16], mode=mode, resume=False)
-        options = Options(mode, open_engine, BudgetLimits(calls=2_000), record=made, replay=replay)
+        options = Options(mode, open_engine, record=made, replay=replay)
         done = run_pack(
             pack, choice, options, results, on_row=lambda row: print(row.task, row.solved, row.detail, row.calls)
         )

@@ -220,7 +220,9 @@ def _down(ready: Ready, cause: KleeneError) -> KleeneError:
         return cause
     text = f"task {ready.id}: not one reply came from the model: {cause.message}"
     return CallFailed(
-        text, kind=getattr(cause, "kind", "other"), hint="when it answers again, --resume goes on from here"
+        text,
+        kind=getattr(cause, "kind", "other"),
+        hint=cause.hint or "when it answers again, --resume goes on from here",
     )
 
 

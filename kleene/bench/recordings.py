@@ -53,7 +53,8 @@ class Recordings:
             return None
         for name, now, then in _compared(row, recorded):
             if now != then:
-                return Drift(row.task, row.repeat, f"{name} was {then!r} and is {now!r}")
+                why = f" ({row.detail})" if row.outcome != recorded.outcome and row.detail else ""
+                return Drift(row.task, row.repeat, f"{name} was {then!r} and is {now!r}{why}")
         return None
 
 

@@ -189,16 +189,16 @@ class _Agent:
     def _made(self, uses: tuple[ToolUse, ...]) -> tuple[Answer | None, tuple[ToolResult, ...]]:
         """Make the calls of a turn. ``final`` is looked at last, so that what was called beside it is done before a check looks."""
         self._tools.statement = f"plain-{self.turns}"
-        others = [use for use in uses if use.name != "final"]
-        texts = dict(zip((u.id for u in others), self._tools.run(others), strict=True))
+        others = [n for n, use in enumerate(uses) if use.name != "final"]
+        texts = dict(zip(others, self._tools.run([uses[n] for n in others]), strict=True))
         answer: Answer | None = None
-        for use in uses:
+        for n, use in enumerate(uses):
             if use.name == "final":
-                texts[use.id], answer = (prompts.NOT_RUN, answer) if answer is not None else self._final(use)
+                texts[n], answer = (prompts.NOT_RUN, answer) if answer is not None else self._final(use)
         self.calls += len(uses)
         self.failures += sum(text.startswith("error: ") for text in texts.values())
         self.did += [f"{use.name} {use.arguments}" for use in uses]
-        return answer, tuple(ToolResult(use.id, texts[use.id]) for use in uses)
+        return answer, tuple(ToolResult(use.id, texts[n]) for n, use in enumerate(uses))
 
     def _final(self, use: ToolUse) -> tuple[str, Answer | None]:
         try:
