@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections import Counter
 from collections.abc import Iterable
 
 import attrs
 
 from kleene.bench.results import Row
+from kleene.bench.series import q_error
 
 Z = 1.959963984540054
 """The standard normal's 97.5 % point: of a two-sided interval of 95 %."""
@@ -17,7 +20,8 @@ Z = 1.959963984540054
 class Line:
     """Sums over the attempts of one pack, mode and model. ``low`` and ``high`` bound the pass rate (Wilson, 95 %), as if attempts were
     independent: with repeats of few tasks they are not, and the true interval is wider. ``review`` attempts wait for a person and count in no rate.
-    ``valid_first_try`` is None where nothing was written by a model."""
+    ``valid_first_try`` is None where nothing was written by a model. ``estimate_q``: the median factor by which EXPLAIN's calls were off, None
+    where nobody asked it (``series.q_error``)."""
 
     pack: str
     mode: str
@@ -33,6 +37,7 @@ class Line:
     dollars: float
     seconds_per_task: float
     valid_first_try: float | None
+    estimate_q: float | None = None
 
 
 def wilson(solved: int, attempts: int) -> tuple[float, float]:
@@ -58,6 +63,7 @@ class _Sums:
     seconds: float = 0.0
     valid: int = 0
     statements: int = 0
+    errors: Counter[float] = attrs.field(factory=Counter)
 
     def add(self, row: Row) -> None:
         self.attempts += 1
@@ -69,6 +75,8 @@ class _Sums:
         self.seconds += row.seconds
         self.valid += row.valid
         self.statements += row.statements
+        if row.est_calls is not None:
+            self.errors[q_error(row.est_calls, row.calls)] += 1
 
 
 def summarise(rows: Iterable[Row]) -> list[Line]:
@@ -95,6 +103,7 @@ def _line(key: tuple[str, str, str], sums: _Sums) -> Line:
         dollars=round(sums.dollars, 6),
         seconds_per_task=round(sums.seconds / sums.attempts, 3),
         valid_first_try=_round(sums.valid / sums.statements) if sums.statements else None,
+        estimate_q=_round(statistics.median(sums.errors.elements())) if sums.errors else None,
     )
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kleene.cli.bench_results import ACTIONS, add_actions
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options, count
 from kleene.planner.errors import ConfigError
@@ -22,7 +23,9 @@ DEFAULT_TURNS = 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="run|report", required=True)
+    actions = parser.add_subparsers(
+        dest="action", metavar="run|calibrate|report|results|compare|csv|curve|plot", required=True
+    )
 
     def action(name: str, usage: str) -> argparse.ArgumentParser:
         made: argparse.ArgumentParser = actions.add_parser(
@@ -47,11 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--repeats", metavar="N", type=count, default=1, help="each task so often (default: 1)")
     add("--jobs", metavar="N", type=count, default=1, help="tasks at a time (default: 1)")
     add("--max-turns", metavar="N", type=count, default=DEFAULT_TURNS, help=f"of a run (default: {DEFAULT_TURNS})")
-    action("report", "RESULTS... [OPTIONS]").add_argument("files", metavar="RESULTS", nargs="+")
+    add_actions(action, count)
 
 
 def execute(inv: Invocation) -> int:
-    return {"run": run, "report": report}[inv.args.action](inv)
+    return {"run": run, **ACTIONS}[inv.args.action](inv)
 
 
 def run(inv: Invocation) -> int:
@@ -146,35 +149,22 @@ def line_of(row: Row) -> str:
     return f"{word} {row.task}{repeat} · {row.calls:,} calls · {row.tokens:,} tokens · ${row.dollars:.4f} · {row.seconds:.1f} s{detail}"
 
 
-def report(inv: Invocation) -> int:
-    from itertools import chain
-
-    import attrs
-
-    from kleene.bench.report import Line, summarise
-    from kleene.bench.results import read_rows
-    from kleene.cli.exits import misconfigured
-    from kleene.result import Result
-
-    with misconfigured():
-        lines = summarise(chain.from_iterable(map(read_rows, inv.args.files)))
-    kinds = {"str": "VARCHAR", "int": "BIGINT"}
-    fields = attrs.fields(Line)
-    types = tuple(kinds.get(str(f.type), "DOUBLE") for f in fields)
-    inv.write(Result(tuple(f.name for f in fields), types, rows=[attrs.astuple(line) for line in lines]))
-    return 0
-
-
 COMMAND = Command(
     name="bench",
     summary="run a pack of tasks with known answers, and report how it fared",
-    usage="run PACK [OPTIONS] | report RESULTS... [OPTIONS]",
+    usage="run PACK [OPTIONS] | report|results|csv|curve|plot RESULTS... [OPTIONS] | compare RESULTS RESULTS [OPTIONS] | calibrate PACK [OPTIONS]",
     description="""\
-run gives each task of a pack to the model (--mode frozen), or runs the pack's own reference SQL without one that writes
-(--mode relational). Each attempt has a workspace and a store of its own; its row is on disk before the next begins, and
+run gives each task of a pack to the model (--mode frozen), to a plain tool-calling agent over the same model (--mode plain), or
+runs the pack's own reference SQL without one that writes (--mode relational). Each attempt has a workspace and a store of its own; its row is on disk before the next begins, and
 --resume runs only what is missing. --budget-* hold for each task. --record and --replay name a folder here, with one
-recording an attempt. A model that does not answer at all stops the run with the reason. report gives the pass rate with
-its 95 % interval (Wilson), calls, tokens, dollars, seconds and the share of statements that were valid at once.""",
+recording an attempt; a replay runs what is recorded, needs no key, and ends with 1 where something is not as recorded, naming
+the first request that differs. A model that does not answer at all stops the run with the reason.
+
+report gives the pass rate with its 95 % interval (Wilson), calls, tokens, dollars, seconds, the share of statements that were
+valid at once and the factor by which EXPLAIN was off; results the same by pack, with a line for what was not run. compare gives
+the differences of two runs over the tasks of both, with bootstrap intervals. csv joins results into one table. curve gives the
+pass rate from attempt to attempt. plot draws all of it as SVG (extra kleene[plots]). calibrate asks the judge about answers
+whose worth is known, and says how far it agrees.""",
     examples="""\
 # six tasks of the shell, and what came of them
 python -m kleene bench run tasks/packs/terminal --results terminal.csv
@@ -182,6 +172,13 @@ python -m kleene bench report terminal.csv
 
 # ten of thirty long logbooks, three times each, four at a time
 python -m kleene bench run tasks/packs/logbook-hard --sample 10 --seed 1 --repeats 3 --jobs 4 --budget-dollars 0.50
+
+# what is recorded with the packs, without a key
+python -m kleene bench run tasks/packs/terminal --replay tasks/packs/terminal/replay/frozen
+
+# two modes over the same tasks, and pictures of both
+python -m kleene bench compare frozen.csv plain.csv
+python -m kleene bench plot frozen.csv plain.csv --out pictures
 
 # the same tasks by the reference statements: what a planned query costs
 python -m kleene bench run tasks/packs/logbook-hard --mode relational --model local""",

@@ -8,7 +8,7 @@ You do tasks over texts and files by calling functions. Work until the task is d
 - Call several functions in one reply where none needs what another gives: they all run at once.
 - Where the context stands in the task and is short, read it and answer at once. Where it is in a file, do not read all of it: look at its first \
 lines, then find what matters with grep, search, lines, or with query, which runs SQL of DuckDB over the same text as the table ctx(ordinal, \
-text), a row a line. Count, add up and sort with query and not in your head, unless there are few lines.
+text), a row a paragraph. Count, add up and sort with query and not in your head, unless there are few lines.
 - ask gives a piece of text with a question to another model like you that sees nothing else. Use it for what needs understanding and is too \
 long to read yourself: one call for each part, many in one reply, and put the answers together.
 - A result that says it was cut is not all there is: narrow the call.
@@ -17,7 +17,7 @@ long to read yourself: one call for each part, many in one reply, and put the an
 words around them. After final the task is over."""
 
 LONG = "The context is not shown: it has {characters:,} characters in {lines:,} lines. It is the file {path}, and the table ctx(ordinal, text) of query. Its first lines:\n{head}"
-SHORT = "The context (also the table ctx(ordinal, text) of query, a row a line):\n<context>\n{text}\n</context>"
+SHORT = "The context (also the table ctx(ordinal, text) of query, a row a paragraph):\n<context>\n{text}\n</context>"
 CHECKED = "Before an answer is taken, this command must succeed in the workspace: {check}"
 ALLOWED = "You work in a folder, the workspace. Paths are relative to it."
 NUDGE = "You called no function. If the task is done, give its answer with final; else go on."

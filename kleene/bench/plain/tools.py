@@ -34,7 +34,7 @@ def _text(description: str) -> dict[str, str]:
 
 QUERY = ToolSpec(
     "query",
-    "runs one statement of DuckDB's SQL and gives its rows; ctx(ordinal, text) holds the context, a row a line; tables you create stay; it sees "
+    "runs one statement of DuckDB's SQL and gives its rows; ctx(ordinal, text) holds the context, a row a paragraph; tables you create stay; it sees "
     "no files",
     _object(["sql"], sql=_text("the statement")),
 )

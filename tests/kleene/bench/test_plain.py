@@ -67,13 +67,13 @@ def test_a_context_that_does_not_fit_is_a_file_and_a_table(tmp_path: Path) -> No
     text = "\n".join(f"line {n}" for n in range(20_000))
     calls = (
         use("grep", pattern="line 1999[89]"),
-        use("query", sql="SELECT count(*) AS n, max(ordinal) AS last FROM ctx"),
+        use("query", sql="SELECT count(*) AS n FROM ctx"),
         use("lines", path="context.txt", **{"from": 2, "to": 3}),
     )
     model, asked = script(Reply("I look.", uses=calls), final(["x"]))
     found = done(model, tmp_path, Job("?", text), window=32_000)
     assert (found.outcome, found.calls, found.failures) == ("final", 4, 0)
-    assert "line 15000" not in asked[0].messages[0].text and "188,889 characters in 20,000 lines" in told(asked[0])
+    assert "line 15000" not in asked[0].messages[0].text and "208,889 characters in 20,000 lines" in told(asked[0])
     assert [r.id for r in asked[1].messages[-1].results] == [u.id for u in calls]
     assert "context.txt\t19999\tline 19998" in told(asked[1]) and "2\tline 1\n3\tline 2" in told(asked[1])
     assert list(tmp_path.iterdir()) == [], "the oracle finds the workspace as the task left it"

@@ -93,7 +93,8 @@ def test_a_pack_is_run_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     }
     assert len((tmp_path / "asked").read_text().splitlines()) == 4, "a repeat is not answered from another's memo"
     assert sorted(p.name for p in (tmp_path / "said").iterdir()) == [
-        f"p{n}.{r}.jsonl" for n in range(2) for r in (1, 2)
+        *(f"p{n}.{r}.jsonl" for n in range(2) for r in (1, 2)),
+        "results.csv",
     ]
 
     again = ("--repeats", "2", "--replay", "said", "--results", "replayed.csv")

@@ -1,0 +1,205 @@
+"""Results as pictures: SVG by matplotlib (extra ``kleene[plots]``), the same bytes for the same results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kleene.bench.report import Line, summarise
+from kleene.bench.results import Row
+from kleene.bench.series import Step, curve
+from kleene.planner.errors import ConfigError
+
+INSTALL = "pip install 'kleene[plots]'"
+SIZE = (7.0, 4.4)
+# Told apart without colours too (https://jfly.uni-koeln.de/color/, the palette of Okabe and Ito).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+STYLE = {
+    "svg.hashsalt": "kleene",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+}
+
+
+def plot(rows: Iterable[Row], folder: Path, format_: str = "svg") -> list[Path]:
+    """Draw every picture into the folder; their files. Raises ``ConfigError`` where matplotlib is not installed or a file cannot be written."""
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("plots are drawn by matplotlib, which is not installed", hint=INSTALL) from None
+    given = list(rows)
+    files = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, draw in PLOTS.items():
+            with matplotlib.rc_context(STYLE):
+                figure = Figure(figsize=SIZE)
+                FigureCanvasAgg(figure)
+                axes = figure.add_subplot()
+                why = draw(axes, given)
+                if why:
+                    axes.set_axis_off()
+                    axes.text(0.5, 0.5, why, ha="center", va="center", wrap=True, transform=axes.transAxes)
+                elif axes.get_legend_handles_labels()[1]:
+                    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+                file = folder / f"{name}.{format_}"
+                figure.savefig(file, format=format_, dpi=110, metadata={"Date": None} if format_ == "svg" else None)
+                files.append(file)
+    except OSError as error:
+        raise ConfigError(f"the plots cannot be written to {folder}: {error.strerror}") from None
+    return files
+
+
+def _styles(keys: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], dict[str, Any]]:
+    """A colour and a mark for each, by its place in the order of names."""
+    return {
+        key: {
+            "color": COLOURS[n % len(COLOURS)],
+            "marker": MARKS[n % len(MARKS)],
+            "label": " · ".join(filter(None, key)),
+        }
+        for n, key in enumerate(sorted(set(keys)))
+    }
+
+
+def _pareto(axes: Any, rows: Sequence[Row]) -> str:
+    """Pass rate against dollars a task, with the front of those that nothing beats in both."""
+    lines = [line for line in summarise(rows) if line.pass_rate is not None]
+    if not lines:
+        return "no attempt was decided"
+    styles = _styles((line.pack, line.mode, line.model) for line in lines)
+    for line in lines:
+        assert line.pass_rate is not None and line.low is not None and line.high is not None
+        x, y = line.dollars / line.attempts, line.pass_rate
+        bounds = [[max(0.0, y - line.low)], [max(0.0, line.high - y)]]
+        axes.errorbar(x, y, yerr=bounds, linestyle="", capsize=2, **styles[line.pack, line.mode, line.model])
+    for pack in {line.pack for line in lines}:
+        front = front_of([line for line in lines if line.pack == pack])
+        axes.plot([x for x, _ in front], [y for _, y in front], color="0.6", linewidth=0.8, zorder=0)
+    axes.set(xlabel="dollars a task", ylabel="pass rate (Wilson, 95 %)", ylim=(-0.03, 1.03), title="Pass rate and cost")
+    axes.set_xlim(left=0)
+    return ""
+
+
+def front_of(lines: Iterable[Line]) -> list[tuple[float, float]]:
+    """The (dollars a task, pass rate) that no other has for fewer dollars at the same or a better rate, cheapest first."""
+    points = sorted(
+        {(line.dollars / line.attempts, line.pass_rate or 0.0) for line in lines}, key=lambda p: (p[0], -p[1])
+    )
+    front: list[tuple[float, float]] = []
+    for point in points:
+        if not front or point[1] > front[-1][1]:
+            front.append(point)
+    return front
+
+
+def _steps(rows: Sequence[Row]) -> dict[tuple[str, ...], list[Step]]:
+    found: dict[tuple[str, ...], list[Step]] = {}
+    for step in curve(rows):
+        found.setdefault((step.pack, step.mode, step.model), []).append(step)
+    return found
+
+
+def _learning_curve(axes: Any, rows: Sequence[Row]) -> str:
+    groups = {k: [s for s in steps if s.rate is not None] for k, steps in _steps(rows).items()}
+    groups = {k: steps for k, steps in groups.items() if steps}
+    if not groups:
+        return "no attempt was decided"
+    styles = _styles(groups)
+    for key, steps in groups.items():
+        axes.plot([s.attempt for s in steps], [s.rate for s in steps], markersize=3, linewidth=1, **styles[key])
+    title = "Pass rate of the last five attempts, in the order they were made"
+    axes.set(xlabel="attempt", ylabel="pass rate", ylim=(-0.03, 1.03), title=title)
+    return ""
+
+
+def _cost_parity(axes: Any, rows: Sequence[Row]) -> str:
+    """What so many dollars have solved."""
+    groups = {k: steps for k, steps in _steps(rows).items() if steps[-1].dollars_so_far > 0}
+    if not groups:
+        return "nothing cost a dollar: the models had no price"
+    styles = _styles(groups)
+    for key, steps in groups.items():
+        x, y = [0.0, *(s.dollars_so_far for s in steps)], [0, *(s.solved_so_far for s in steps)]
+        axes.plot(x, y, markersize=3, linewidth=1, drawstyle="steps-post", **styles[key])
+    axes.set(xlabel="dollars so far", ylabel="tasks solved so far", title="Tasks solved for so many dollars")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    return ""
+
+
+def _calls_vs_difficulty(axes: Any, rows: Sequence[Row]) -> str:
+    if not rows:
+        return "there are no attempts"
+    styles = _styles((r.mode, r.model) for r in rows)
+    for (mode, model), style in styles.items():
+        mine = [r for r in rows if (r.mode, r.model) == (mode, model)]
+        axes.plot(
+            [r.difficulty for r in mine],
+            [max(1, r.calls) for r in mine],
+            linestyle="",
+            alpha=0.7,
+            markersize=4,
+            **style,
+        )
+    axes.set_yscale("log")
+    axes.set(xlabel="difficulty", ylabel="calls (0 is drawn at 1)", title="Calls against difficulty")
+    return ""
+
+
+def _estimate_accuracy(axes: Any, rows: Sequence[Row]) -> str:
+    known = [r for r in rows if r.est_calls is not None]
+    if not known:
+        return "no attempt has an estimate: the mode relational asks EXPLAIN for one"
+    styles = _styles((r.pack,) for r in known)
+    for (pack,), style in styles.items():
+        mine = [r for r in known if r.pack == pack]
+        axes.plot(
+            [max(1, r.est_calls or 0) for r in mine], [max(1, r.calls) for r in mine], linestyle="", alpha=0.7, **style
+        )
+    top = max(max(1, r.est_calls or 0, r.calls) for r in known) * 1.3
+    axes.plot([1, top], [1, top], color="0.5", linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set(xlabel="calls, as EXPLAIN said", ylabel="calls made", title="Estimates (on the line: exact)")
+    return ""
+
+
+def _plan_space(axes: Any, rows: Sequence[Row]) -> str:
+    known = [r for r in rows if r.bare_calls is not None]
+    if not known:
+        return "no attempt has an estimate: the mode relational asks EXPLAIN for one"
+    styles = _styles((r.pack,) for r in known)
+    for (pack,), style in styles.items():
+        mine = [r for r in known if r.pack == pack]
+        axes.plot(
+            [max(1, r.bare_calls or 0) for r in mine], [max(1, r.calls) for r in mine], linestyle="", alpha=0.7, **style
+        )
+    top = max(max(1, r.bare_calls or 0, r.calls) for r in known) * 1.3
+    axes.plot([1, top], [1, top], color="0.5", linewidth=0.8, zorder=0)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    title = "What planning saves (below the line)"
+    axes.set(xlabel="calls of the text as it stands, every rule off, as EXPLAIN said", ylabel="calls made", title=title)
+    return ""
+
+
+PLOTS: dict[str, Callable[[Any, Sequence[Row]], str]] = {
+    "pareto": _pareto,
+    "learning_curve": _learning_curve,
+    "cost_parity": _cost_parity,
+    "calls_vs_difficulty": _calls_vs_difficulty,
+    "estimate_accuracy": _estimate_accuracy,
+    "plan_space": _plan_space,
+}
+"""Each draws on axes, or says why there is nothing to draw."""
