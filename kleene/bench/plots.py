@@ -61,15 +61,30 @@ def plot(rows: Iterable[Row], folder: Path, format_: str = "svg") -> list[Path]:
 
 
 def _styles(keys: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], dict[str, Any]]:
-    """A colour and a mark for each, by its place in the order of names."""
+    """A colour for each mode and model, and a mark for each pack (of the first field, where there is nothing else), by their places in the order
+    of names."""
+    known = sorted(set(keys))
+    colours = {name: n for n, name in enumerate(sorted({key[1:] or key for key in known}))}
+    marks = {name: n for n, name in enumerate(sorted({key[0] for key in known}))}
     return {
         key: {
-            "color": COLOURS[n % len(COLOURS)],
-            "marker": MARKS[n % len(MARKS)],
+            "color": COLOURS[colours[key[1:] or key] % len(COLOURS)],
+            "marker": MARKS[marks[key[0]] % len(MARKS)],
             "label": " · ".join(filter(None, key)),
         }
-        for n, key in enumerate(sorted(set(keys)))
+        for key in known
     }
+
+
+WIDE = 20.0
+"""From such a factor between the most and the least dollars on, their axis is logarithmic."""
+
+
+def _dollars(axes: Any, values: Sequence[float]) -> None:
+    if min(values) > 0 and max(values) / min(values) > WIDE:
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(left=0)
 
 
 def _pareto(axes: Any, rows: Sequence[Row]) -> str:
@@ -87,7 +102,7 @@ def _pareto(axes: Any, rows: Sequence[Row]) -> str:
         front = front_of([line for line in lines if line.pack == pack])
         axes.plot([x for x, _ in front], [y for _, y in front], color="0.6", linewidth=0.8, zorder=0)
     axes.set(xlabel="dollars a task", ylabel="pass rate (Wilson, 95 %)", ylim=(-0.03, 1.03), title="Pass rate and cost")
-    axes.set_xlim(left=0)
+    _dollars(axes, [line.dollars / line.attempts for line in lines])
     return ""
 
 
@@ -118,6 +133,7 @@ def _learning_curve(axes: Any, rows: Sequence[Row]) -> str:
     styles = _styles(groups)
     for key, steps in groups.items():
         axes.plot([s.attempt for s in steps], [s.rate for s in steps], markersize=3, linewidth=1, **styles[key])
+    axes.xaxis.get_major_locator().set_params(integer=True)
     title = "Pass rate of the last five attempts, in the order they were made"
     axes.set(xlabel="attempt", ylabel="pass rate", ylim=(-0.03, 1.03), title=title)
     return ""
@@ -130,10 +146,11 @@ def _cost_parity(axes: Any, rows: Sequence[Row]) -> str:
         return "nothing cost a dollar: the models had no price"
     styles = _styles(groups)
     for key, steps in groups.items():
-        x, y = [0.0, *(s.dollars_so_far for s in steps)], [0, *(s.solved_so_far for s in steps)]
+        x = [steps[0].dollars_so_far, *(s.dollars_so_far for s in steps)]
+        y = [0, *(s.solved_so_far for s in steps)]
         axes.plot(x, y, markersize=3, linewidth=1, drawstyle="steps-post", **styles[key])
     axes.set(xlabel="dollars so far", ylabel="tasks solved so far", title="Tasks solved for so many dollars")
-    axes.set_xlim(left=0)
+    _dollars(axes, [s.dollars_so_far for steps in groups.values() for s in steps])
     axes.set_ylim(bottom=0)
     return ""
 

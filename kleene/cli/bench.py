@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kleene.cli.bench_calibrate import calibrate
+from kleene.cli.bench_opening import opener
 from kleene.cli.bench_results import ACTIONS, add_actions
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options, count
@@ -50,11 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--repeats", metavar="N", type=count, default=1, help="each task so often (default: 1)")
     add("--jobs", metavar="N", type=count, default=1, help="tasks at a time (default: 1)")
     add("--max-turns", metavar="N", type=count, default=DEFAULT_TURNS, help=f"of a run (default: {DEFAULT_TURNS})")
+    known = action("calibrate", "PACK [OPTIONS]").add_argument
+    known("pack", metavar="PACK", help="a pack's folder, or its .toml or .json")
+    known("--known", metavar="FILE", help="answers whose worth is known (default: known.toml in the pack's folder)")
     add_actions(action, count)
 
 
 def execute(inv: Invocation) -> int:
-    return {"run": run, **ACTIONS}[inv.args.action](inv)
+    return {"run": run, "calibrate": calibrate, **ACTIONS}[inv.args.action](inv)
 
 
 def run(inv: Invocation) -> int:
@@ -105,27 +108,6 @@ def run(inv: Invocation) -> int:
     if not done.drifts:
         terminal.say(f"{done.ran:,} as recorded")
     return 1 if done.drifts else 0
-
-
-def opener(inv: Invocation) -> Any:
-    """Opens the engine of an attempt: the invocation's models and configuration, but a workspace, store and recording of its own."""
-    from kleene.cli.exits import misconfigured
-    from kleene.config import load_config
-
-    args = inv.args
-    with misconfigured():
-        with_config = load_config(args.workspace, file=args.config)
-        _ = inv.models  # a script is run once, before threads ask for it
-
-    @contextmanager
-    def open_engine(**given: Any) -> Iterator[Any]:
-        engine = inv.open(config=with_config, mcp=False, **given)
-        try:
-            yield engine
-        finally:
-            engine.close()
-
-    return open_engine
 
 
 def folder_of(path: str | None, option: str, *, make: bool = False) -> Path | None:
