@@ -121,7 +121,7 @@ class Pack:
             verify=verify,
             difficulty=prior if task.difficulty is None else task.difficulty,
             sql=task.sql or (made.sql if made else None),
-            setup=task.setup,
+            setup=task.setup or (made.setup if made else ()),
             check=task.check,
             allow=task.allow,
         )

@@ -14,7 +14,9 @@ from kleene.bench.generators.corpus import corpus
 from kleene.bench.generators.example import Example
 from kleene.bench.generators.graph import graph
 from kleene.bench.generators.logbook import logbook
+from kleene.bench.generators.memo import memo
 from kleene.bench.generators.puzzle import puzzle
+from kleene.bench.generators.repo import repo
 from kleene.bench.generators.sat3 import sat3
 from kleene.bench.generators.statements import statements
 from kleene.bench.prng import Rng
@@ -26,7 +28,9 @@ GENERATORS: Mapping[str, Generator] = MappingProxyType(
         "corpus": corpus,
         "graph": graph,
         "logbook": logbook,
+        "memo": memo,
         "puzzle": puzzle,
+        "repo": repo,
         "sat3": sat3,
         "statements": statements,
     }

@@ -10,7 +10,8 @@ from kleene.bench.verify import Verify
 @attrs.frozen
 class Example:
     """One task with its truth. ``context`` is the text it is asked over, None where ``task`` says all; ``sql`` is CallSQL that answers it from
-    the table ``ctx``, None where there is none; ``difficulty`` is a rating as of chess players, 800 (easy) to 1600."""
+    the table ``ctx``, None where there is none; ``difficulty`` is a rating as of chess players, 800 (easy) to 1600; ``setup`` are commands that
+    make what the task finds in its workspace."""
 
     kind: str
     task: str
@@ -18,6 +19,7 @@ class Example:
     difficulty: float
     context: str | None = None
     sql: str | None = None
+    setup: tuple[str, ...] = ()
 
 
 def rating(share: float) -> float:

@@ -6,7 +6,7 @@ import json
 import re
 
 from kleene.udfs.protocols import Request
-from tests.kleene.bench.test_generators import CLAUSES, KINDS
+from tests.kleene.bench.test_generators import CLAUSES, KINDS, TERMS
 
 WORK = (
     r"(?P<person>\w+) worked (?P<hours>\d) hours on (?P<project>\w+)\.",
@@ -26,6 +26,15 @@ def answer(request: Request) -> str:
         rows = [line.strip("| ").split(" | ") for line in prompt.splitlines() if line.startswith("|")]
         row = next(row for row in rows if row[0] == found[1])
         return row[rows[0].index(found[2]) + 1].replace(",", "")
+    if "A section of a contract, its schedule" in prompt:
+        section = prompt.partition("\n\nSection: ")[2]
+        terms: dict[str, object] = {"term": None, "value": None, "amends": None}
+        if fixed := re.search(r"In section (\d+) the parties replace .+ by (.+)\. All", section):
+            terms |= {"value": fixed[2], "amends": int(fixed[1])}
+        for name, pattern in TERMS.items():
+            if read := re.search(pattern, section):
+                terms |= {"term": name, "value": read[1]}
+        return json.dumps(terms)
     found = re.search(r"^Entry: \S+ #\d+ (.*)", prompt, re.M)
     assert found, prompt
     fields: dict[str, object] = {"kind": "other", "person": None, "project": None, "hours": None, "corrects": None}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kleene.bench.generators import GENERATORS, generate
 from kleene.bench.generators.example import Example
 from kleene.bench.prng import Rng
-from kleene.bench.verify import Exact, Number, Oolong, Sat
+from kleene.bench.verify import Exact, Judge, Number, Oolong, Sat
 
 dials = st.integers(0, 20).map(lambda n: n / 20)
 seeds = st.integers(0, 2**40)
@@ -157,12 +157,75 @@ def logbook_answer(task: str, work: list[list[object]], first: str) -> set[tuple
     return set(sums(1 if "each person" in task else 2).items())
 
 
+def repo_holds(example: Example) -> bool:
+    """Its files are read from the list in its setup; ``test_packs`` makes them and looks at what is there."""
+    files = [line.split(" ") for line in example.setup[0].partition("<<'END'\n")[2].splitlines()[:-1]]
+    assert len({path for _, _, path in files}) == len(files)
+    return example.verify == repo_answer(example.task, {path: (int(a) + int(b), int(b)) for a, b, path in files})
+
+
+def repo_answer(task: str, files: dict[str, tuple[int, int]]) -> Exact:
+    """``files``: lines and lines with TODO by path."""
+    asked = re.search(r"end in (\.\w+)", task)
+    assert asked
+    hidden = re.compile(r"(^|/)(\.|target/|node_modules/)")
+    own = {path: n for path, n in files.items() if path.endswith(asked[1]) and not hidden.search(path)}
+    if "How many files" in task:
+        return Exact(((len(own),),))
+    if "How many lines" in task:
+        return Exact(((sum(n[1 if "say TODO" in task else 0] for n in own.values()),),))
+    tops = Counter("." if "/" not in path else path[: path.index("/")] for path in own).most_common()
+    return Exact(tuple((top,) for top, n in sorted(tops) if n == tops[0][1]) or (("none",),))
+
+
+# What the memo's reader looks for in a section, and the value that it gives.
+TERMS = {
+    "cap on liability": r"(?:is limited to|recover no more than) (EUR [\d,]+)",
+    "time to pay": r"(?:within|no later than) (\d+ days) (?:of receiving it|after its bill)",
+    "length of the term": r"(?:runs for|are bound for) (\d+ months)",
+    "notice against renewal": r"(?:objects in writing|a letter that arrives) (\d+ weeks) before",
+    "governing law": r"(?:by the law of|the courts of) (\w+)(?:\.| would)",
+    "interest on late payment": r"(?:bear interest of|pays after the day owes) (\d+ percent a year)",
+}
+
+
+def memo_holds(example: Example) -> bool:
+    sections = dict(text.split(". ", 1) for text in (example.context or "").split("\n\n"))
+    set_in: dict[str, tuple[str, str]] = {}
+    for number, text in sections.items():
+        for name, pattern in TERMS.items():
+            if found := re.search(pattern, text):
+                assert name not in set_in, "a term is set twice"
+                set_in[name] = (number, found[1])
+    assert set(set_in) == set(TERMS)
+    changed = re.match(r"In section (\d+) the parties replace (.+) by (.+)\. All else", sections.get("Amendment 1", ""))
+    facts = []
+    for name in TERMS:
+        number, value = set_in[name]
+        if f", {name}" in example.task.replace("terms: ", ", ").partition(". For each")[0]:
+            if changed and changed[1] == number:
+                assert changed[2] == value
+                facts.append(
+                    f"The {name} is {changed[3]} (section {number}, as changed by Amendment 1; before that {value})."
+                )
+            else:
+                facts.append(f"The {name} is {value} (section {number}).")
+    assert isinstance(example.verify, Judge)
+    rejected = re.search(r"a cap on liability of (EUR [\d,]+);", sections["Schedule B"])
+    assert rejected and len(facts) == 3
+    guarded = f"give {rejected[1]}, which was rejected" in example.verify.rubric
+    rubric = all(f" {fact}\n" in example.verify.rubric for fact in facts) and guarded == ("The cap" in facts[0])
+    return rubric and example.verify.reference == " ".join(facts)
+
+
 HOLDS = {
     "contracts": contracts_holds,
     "corpus": corpus_holds,
     "graph": graph_holds,
     "logbook": logbook_holds,
+    "memo": memo_holds,
     "puzzle": puzzle_holds,
+    "repo": repo_holds,
     "sat3": sat3_holds,
     "statements": statements_holds,
 }
@@ -187,6 +250,8 @@ def test_the_truth_of_a_logbook_is_what_its_text_says(dial: float, seed: int) ->
 
 ASKED = {
     "corpus": ("How many lines ask", "How many lines of user", "more common", "the most lines", "the least lines"),
+    "memo": ("cap on liability", "time to pay", "length of the term", "governing law", "interest on late"),
+    "repo": ("How many files", "How many lines have", "say TODO", "Which folder"),
     "logbook": ("on each project?", "each person", "most hours", "on each project in", "first ten days"),
     "statements": ("grow from", "percentage", "in all years"),
 }
@@ -204,7 +269,9 @@ DIGESTS = {
     "corpus": "cf741a9ec5317d21",
     "graph": "340ebf536ad9d753",
     "logbook": "4e5a441a05b7dede",
+    "memo": "37eb3d4b8d27f1ab",
     "puzzle": "69e6f181108aec0a",
+    "repo": "b1e6f01c92f70f65",
     "sat3": "7241509e0165f8e9",
     "statements": "07d9629b291cc476",
 }
@@ -215,7 +282,7 @@ def test_the_bytes_are_those_of_the_first_release(name: str) -> None:
     example = generate(name, 0.75, 7)
     assert example == generate(name, 0.75, 7) != generate(name, 0.75, 8)
     assert generate(name, 1, 7) == generate(name, 1.0, 7)
-    text = "\0".join((example.task, example.context or "", repr(example.verify)))
+    text = "\0".join((example.task, example.context or "", repr(example.verify), *example.setup))
     assert hashlib.sha256(text.encode()).hexdigest()[:16] == DIGESTS[name]
 
 

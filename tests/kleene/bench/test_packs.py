@@ -18,7 +18,14 @@ from tests.kleene.bench.test_generators import HOLDS, generate
 from tests.kleene.tools.work import needs_sandbox
 
 PACKS = Path(__file__).resolve().parents[3] / "tasks" / "packs"
-COUNTS = {"finance-synthetic": 20, "legal-synthetic": 20, "logbook-hard": 30, "oolong-like": 20, "terminal": 6}
+COUNTS = {
+    "finance-synthetic": 20,
+    "legal-synthetic": 20,
+    "logbook-hard": 30,
+    "memo-rubric": 20,
+    "oolong-like": 20,
+    "terminal": 6,
+}
 
 
 def test_every_pack_is_here() -> None:

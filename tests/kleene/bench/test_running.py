@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import kleene
-from kleene.bench.attempt import Options, attempt
+from kleene.bench.attempt import Options, attempt, set_up
 from kleene.bench.generators import GENERATORS
 from kleene.bench.pack import Pack, Source, Task, read_pack
 from kleene.bench.report import summarise, wilson
@@ -22,6 +22,7 @@ from kleene.bench.results import ResultsFile, Row, line_of, read_rows
 from kleene.bench.runner import Choice
 from kleene.bench.verify import Judge
 from kleene.planner.errors import ConfigError
+from kleene.tools.sandbox import Sandbox
 from tests.kleene.bench.reader import answer
 from tests.kleene.cli.doubles import Done, invoke
 from tests.kleene.tools.work import needs_sandbox
@@ -69,13 +70,23 @@ def of(name: str, dial: float, seed: int) -> Pack:
     return Pack("p", "", "MIT", "k", (Task("t", source=Source(name, dial, seed)),))
 
 
+def compared(request: Any) -> str:
+    """A judge that takes nothing but the reference's own words."""
+    reference = request.prompt.partition("which is right:\n")[2].partition("\n\n")[0]
+    return "PASS" if f"memo: {reference}" in request.prompt else "FAIL\nother words"
+
+
+@needs_sandbox
 @pytest.mark.parametrize("name", GENERATORS)
 @pytest.mark.parametrize("seed", range(2))
 def test_the_reference_statement_gives_the_truth(name: str, seed: int, tmp_path: Path) -> None:
     pack = of(name, 0.35 if name == "logbook" else 1.0, seed)
-    made = attempt(pack.ready(pack.tasks[0]), 1, tmp_path, options(kleene.FunctionModel(answer, name="reader")))
-    assert (made.outcome, made.verdict.solved, made.verdict.detail) == ("final", True, "")
-    assert (made.usage.requests > 0) == (name in ("contracts", "corpus", "logbook", "statements"))
+    ready = pack.ready(pack.tasks[0])
+    set_up(ready, tmp_path, Sandbox())
+    models = {"worker": kleene.FunctionModel(answer, name="reader"), "judge": kleene.FunctionModel(compared, name="j")}
+    made = attempt(ready, 1, tmp_path, options(models))
+    assert (made.outcome, made.verdict.solved) == ("final", True), made.verdict.detail
+    assert (made.usage.requests > 0) == (name in ("contracts", "corpus", "logbook", "memo", "statements"))
 
 
 def test_a_pack_is_run_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
