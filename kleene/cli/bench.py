@@ -102,7 +102,8 @@ def run(inv: Invocation) -> int:
     if replay is None:
         return 0
     if done.unrecorded and not done.ran and not done.before:
-        raise ConfigError(f"{replay} has a recording of no task of {pack.name}", hint="--record FOLDER makes them")
+        with misconfigured():
+            raise ConfigError(f"{replay} has a recording of no task of {pack.name}", hint="--record FOLDER makes them")
     for drift in done.drifts:
         terminal.say(visible(f"drift: {drift}"))
     if not done.drifts:

@@ -23,46 +23,62 @@ from tests.kleene.bench.test_running import ROW, bench
 from tests.kleene.tools.work import needs_sandbox
 
 FOLDERS = sorted(f.parent.relative_to(PACKS) for f in PACKS.glob(f"*/replay/*/{RESULTS}"))
-SLOW = {"logbook-hard/replay/relational"}
+LONG = "logbook-hard/replay/relational"  # 735 calls
 
 
-def replayed(folder: Path, tmp: Path, **more: Any) -> tuple[Done, list[Row]]:
+def replayed(folder: Path, tmp: Path, choice: Choice) -> tuple[Done, list[Row]]:
     pack, mode = read_pack(PACKS / folder.parts[0]), folder.name
 
     def open_engine(**given: Any) -> Any:
-        return kleene.connect(**given, **more)
+        return kleene.connect(**given)
 
     results = ResultsFile(tmp / "r.csv", pack=pack.name, digest=pack.digest[:16], mode=mode, resume=False)
     options = Options(mode, open_engine, replay=Recordings(PACKS / folder))
     try:
-        done = run_pack(pack, Choice(), options, results, jobs=2, on_row=lambda _: None)
+        done = run_pack(pack, choice, options, results, jobs=2, on_row=lambda _: None)
     finally:
         results.close()
     return done, list(read_rows(tmp / "r.csv"))
 
 
-@needs_sandbox
-@pytest.mark.parametrize(
-    "folder",
-    [
-        pytest.param(f, marks=[pytest.mark.slow] if str(f) in SLOW else [], id=str(f).replace("/replay/", "-"))
-        for f in FOLDERS
-    ],
-)
-def test_what_was_recorded_is_replayed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    done, rows = replayed(folder, tmp_path)
+def check(folder: Path, tmp: Path, choice: Choice) -> int:
+    """Replay, compare every field, and say how many attempts there were."""
+    done, rows = replayed(folder, tmp, choice)
     recorded = {(r.task, r.repeat): r for r in read_rows(PACKS / folder / RESULTS)}
-    assert done.drifts == () and done.ran == len(recorded) == len(rows) > 0
+    assert done.drifts == () and done.ran == len(rows) > 0
     for row in rows:
         then = recorded[row.task, row.repeat]
         assert attrs.evolve(row, seconds=then.seconds, digest=then.digest) == then
         assert row.solved and (row.did and row.answer)
+    return len(rows)
+
+
+@pytest.fixture
+def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@needs_sandbox
+@pytest.mark.usefixtures("no_key")
+@pytest.mark.parametrize(
+    "folder", [f for f in FOLDERS if str(f) != LONG], ids=lambda f: str(f).replace("/replay/", "-")
+)
+def test_the_first_recorded_task_is_replayed(folder: Path, tmp_path: Path) -> None:
+    assert check(folder, tmp_path, Choice(limit=1)) == 1
+
+
+@pytest.mark.slow  # all of them; the test above is this one for a task each
+@needs_sandbox
+@pytest.mark.usefixtures("no_key")
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: str(f).replace("/replay/", "-"))
+def test_what_was_recorded_is_replayed(folder: Path, tmp_path: Path) -> None:
+    assert check(folder, tmp_path, Choice()) == len(list(read_rows(PACKS / folder / RESULTS)))
 
 
 def test_every_pack_has_recordings_and_they_say_who_answered_and_when() -> None:
-    assert {f.parts[0] for f in FOLDERS} == {p.parent.name for p in PACKS.glob("*/pack.toml")}
+    missing = {p.parent.name for p in PACKS.glob("*/pack.toml")} - {f.parts[0] for f in FOLDERS}
+    assert missing <= {"coding", "memo-rubric"}, "their recordings are still to be made"
     files = list(PACKS.glob("*/replay/*/*.jsonl.gz"))
     assert sum(f.stat().st_size for f in files) < 500_000
     for file in files:
@@ -82,7 +98,7 @@ def test_a_drift_names_the_first_request_that_differs(tmp_path: Path, monkeypatc
     done = bench(tmp_path, *run, "--results", "r.csv", monkeypatch=monkeypatch)
     said = (
         f"turn plain/1 differs from the recording {file}: message 1 (user), line 1: "
-        "recorded '...ment of Elsewick Fish. What was Inter...', now '...ment of Elsewick Foods. What was Inte...'"
+        "recorded '...tement of Elsewick Fish. What was Intere...', now '...tement of Elsewick Foods. What was Inter...'"
     )
     assert done.code == 1
     assert done.err.splitlines()[-2:] == [
