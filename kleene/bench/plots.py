@@ -16,7 +16,7 @@ SIZE = (7.0, 4.4)
 # Told apart without colours too (https://jfly.uni-koeln.de/color/, the palette of Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "kleene",
     "svg.fonttype": "none",
     "font.size": 9,
