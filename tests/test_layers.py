@@ -53,7 +53,7 @@ CONFINED = {
         "kleene.runs",
         "kleene.repl.lexer",
     ),  # the two ask for a statement's kind
-    "duckdb": ("kleene.udfs", *ENGINE, *READERS),
+    "duckdb": ("kleene.udfs", *ENGINE, *READERS, "kleene.bench.plain.tables"),  # the last is the rival's own
     "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models"),
     "trio": ("kleene.udfs.runtime", *DISPATCH, "kleene.models", "kleene.udfs.waiting"),
     "httpx": ("kleene.models", *WEB),
@@ -66,6 +66,7 @@ CONFINED = {
     "rich": ("kleene.cli", "kleene.rendering", "kleene.repl"),
     "opentelemetry": ("kleene.otel",),
     "IPython": ("kleene.notebook",),
+    "matplotlib": ("kleene.bench.plots",),
 }
 
 

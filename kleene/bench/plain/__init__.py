@@ -5,6 +5,8 @@ table where it does not, DuckDB without model functions for sums, a fresh model 
 cut with what is left out said, and old results dropped, then summed up, when the conversation outgrows the window.
 """
 
+from __future__ import annotations
+
 from kleene.bench.plain.agent import Done, Job, solve
 
 __all__ = ["Done", "Job", "solve"]

@@ -11,7 +11,7 @@ import pytest
 
 from kleene.planner.specs import AnswerType
 from kleene.udfs.answers import schema_for
-from kleene.udfs.protocols import Message, Options, Request
+from kleene.udfs.protocols import Message, Options, Request, ToolResult, ToolSpec, ToolUse
 from tests.fake_server import Ask, FakeServer, Raw, Say, failure
 from tests.kleene.models.wires import provider, send
 
@@ -38,6 +38,13 @@ def requests() -> list[Request]:
         *(schema_for(AnswerType(*k), 3) for k in kinds),
     ]
     user, talk = (Message("user", "hi"),), (Message("user", "a"), Message("assistant", "b"), Message("user", "c"))
+    tool = ToolSpec("grep", "finds lines", '{"type": "object", "properties": {"pattern": {"type": "string"}}}')
+    uses = tuple(ToolUse(f"call_{n}", "grep", '{"pattern": "a"}') for n in range(2))
+    called = Message("assistant", "I look.", uses), Message("assistant", "", uses)
+    told = tuple(ToolResult(u.id, "1: a") for u in uses)
+    talks = [
+        (*user, said, Message("user", text, results=told)) for said in called for text in ("", "One turn is left.")
+    ]
     options = [Options(), Options(effort="max"), Options(effort="low", temperature=0.5, seed=1, cache_prefix=False)]
     return [
         Request("worker", m, system, s, o)
@@ -45,7 +52,7 @@ def requests() -> list[Request]:
         for system in (None, "Be brief.")
         for s in schemas
         for o in options
-    ]
+    ] + [Request("root", m, "Be brief.", None, o, tools=(tool,)) for m in (user, *talks) for o in options]
 
 
 def bodies(wire: str, degrade: str) -> list[dict[str, Any]]:
