@@ -276,3 +276,49 @@ def test_a_pack_without_reference_statements(tmp_path: Path, monkeypatch: pytest
     assert len(read_pack(tmp_path).tasks) == 1
     done = bench(tmp_path, "run", ".", "--mode", "relational", monkeypatch=monkeypatch)
     assert done.err == "error: no task of puzzles has reference SQL\nhint: --mode frozen runs it\n"
+
+
+def test_the_mode_that_learns_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    puzzles(tmp_path, 1)
+    done = bench(tmp_path, "run", ".", "--mode", "learning", "--results", "r.csv", monkeypatch=monkeypatch)
+    assert (done.code, (tmp_path / "r.csv").exists()) == (2, False)
+    assert done.err == (
+        "error: the mode learning is not built yet\nhint: --mode frozen runs the same tasks without a playbook\n"
+    )
+
+
+def test_the_reference_is_held_against_what_explain_says(tmp_path: Path) -> None:
+    pack = of("contracts", 0.5, 1)
+    made = attempt(pack.ready(pack.tasks[0]), 1, tmp_path, options(kleene.FunctionModel(answer, name="reader")))
+    assert made.estimated.planned == made.estimated.bare == made.usage.requests > 0
+
+
+def test_the_plain_agent_is_a_mode(tmp_path: Path) -> None:
+    def solver(request: Any) -> Any:
+        from kleene.udfs.protocols import Reply, ToolUse
+
+        assert [t.name for t in request.tools] == ["query", "ask", "final"], "an empty workspace has no files to read"
+        return Reply("", uses=(ToolUse("1", "final", '{"rows": [["as known"]]}'),))
+
+    pack = Pack("p", "", "MIT", "k", (Task("t", task="?", verify=Judge("as known")),))
+    both = {
+        "root": kleene.FunctionModel(solver, name="solver"),
+        "worker": kleene.FunctionModel(solver, name="solver"),
+        "judge": kleene.FunctionModel(lambda r: "PASS" if "as known" in r.prompt else "FAIL", name="other"),
+    }
+    made = attempt(pack.ready(pack.tasks[0]), 1, tmp_path, options(both, "plain"))
+    assert (made.verdict.solved, made.usage.requests, made.model, made.valid, made.statements) == (
+        True,
+        1,
+        "solver",
+        1,
+        1,
+    )
+
+    def down(request: Any) -> Any:
+        raise kleene.udfs.protocols.ProviderError("auth", "the key is wrong")  # type: ignore[attr-defined]
+
+    from kleene.planner.errors import CallFailed
+
+    with pytest.raises(CallFailed, match=r"task t: not one reply came from the model: .*the key is wrong"):
+        attempt(pack.ready(pack.tasks[0]), 1, tmp_path, options(kleene.FunctionModel(down), "plain"))
