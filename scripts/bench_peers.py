@@ -1,12 +1,15 @@
-"""The seven workloads over HTTP: Kleene, a loop without thought, a hand-written asyncio program, and SWAN AI-SQL where it is installed.
+"""The seven workloads over HTTP: Kleene, a loop without thought, a hand-written asyncio program, and other systems where they are installed.
 
-    python scripts/bench_peers.py [--latency 0.05] [--in-flight 32] [--swan PYTHON] [--only W1 ...]
+    python scripts/bench_peers.py [--peer NAME=PYTHON ...] [--latency 0.05] [--in-flight 32] [--rounds 3] [--only W1 ...]
 
-A model server on loopback, in a process of its own, answers every request after the latency and counts it. ``loop`` asks for each row (each
-pair of a join) and looks at cheap conditions afterwards; ``hand`` asks each distinct prompt once, after the cheap conditions, and stops
-where it may; both share one thin client over keep-alive connections. ``--swan`` names a Python that has ``swan-aisql`` (it pins a DuckDB of its
-own): ``python -m venv V && V/bin/pip install swan-aisql``. Seconds are of the query alone, without
-start-up and tables; processor seconds are the client's.
+A model server on loopback (``scripts/peer_server.py``), in a process of its own, answers every request after the latency and counts requests
+and tokens. ``loop`` asks for each row (each pair of a join) and looks at cheap conditions afterwards; ``hand`` asks each distinct prompt once,
+after the cheap conditions, and stops where it may; both share one thin client over keep-alive connections. ``--peer`` names a Python that has
+the package of a peer: swan, lotus, blendsql, palimpzest. Each has its statements in ``scripts/peers/run_NAME.py``:
+
+    python -m venv V && V/bin/pip install swan-aisql && python scripts/bench_peers.py --peer swan=V/bin/python
+
+Seconds are of the query alone, without start-up and tables; processor seconds are the client's. Each round begins with nothing known.
 """
 
 from __future__ import annotations
@@ -16,10 +19,9 @@ import asyncio
 import json
 import subprocess
 import sys
+import tempfile
 import time
-import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import kleene
 from scripts.bench_calls import tables
-from scripts.workloads import BASE, SEA, SEVEN, Workload, reply
+from scripts.peer_server import Count, served, take
+from scripts.workloads import SEA, SEVEN, W4, Workload
 
 Rows = list[tuple[Any, ...]]
 Ask = Callable[[str], Awaitable[str]]
@@ -39,83 +42,12 @@ Ask = Callable[[str], Awaitable[str]]
 
 @attrs.frozen
 class Run:
-    """What one program made of one workload: requests at the server, wall and processor seconds of the client."""
+    """What one program made of one workload: the server's counts, wall and processor seconds of the client."""
 
-    calls: int
+    count: Count
     seconds: float
     cpu: float
     right: bool
-
-
-# -- the server ----------------------------------------------------------------------------------------------------------------------------
-
-
-class Server:
-    """Chat completions on loopback; ``GET /take`` gives the number of requests since the last take."""
-
-    def __init__(self, latency: float):
-        self.latency = latency
-        self.calls = 0
-
-    async def run(self) -> None:
-        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
-        print(server.sockets[0].getsockname()[1], flush=True)
-        await server.serve_forever()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
-                if fields.get(b"expect") == b"100-continue":
-                    writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                body = await reader.readexactly(int(fields.get(b"content-length", 0)))
-                value = {"calls": self.take()} if head.startswith(b"GET") else await self.answer(json.loads(body))
-                text = json.dumps(value).encode()
-                writer.write(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text)
-                    + text
-                )
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-    def take(self) -> int:
-        calls, self.calls = self.calls, 0
-        return calls
-
-    async def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        self.calls += 1
-        await asyncio.sleep(self.latency)
-        prompt = asked["messages"][-1]["content"]
-        prompt = prompt if isinstance(prompt, str) else "\n".join(part.get("text", "") for part in prompt)
-        text = reply(prompt)
-        schema = ((asked.get("response_format") or {}).get("json_schema") or {}).get("schema")
-        if schema is not None:
-            value = json.loads(text) if text in ("true", "false") or text.replace(".", "").isdigit() else text
-            text = json.dumps(dict.fromkeys(schema.get("properties", {"answer": None}), value))
-        usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(text) // 4 + 1}
-        message = {"role": "assistant", "content": text}
-        return {"model": "fake", "usage": usage, "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-
-
-@contextmanager
-def served(latency: float) -> Iterator[str]:
-    """The base URL of a server that ends with the block."""
-    child = subprocess.Popen([sys.executable, __file__, "--serve", str(latency)], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    try:
-        yield f"http://127.0.0.1:{int(child.stdout.readline())}/v1"
-    finally:
-        child.terminate()
-        child.wait(10)
-        child.stdout.close()
-
-
-def take(url: str) -> int:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url + "/take", timeout=10) as response:
-        return int(json.load(response)["calls"])
 
 
 # -- a thin client -------------------------------------------------------------------------------------------------------------------------
@@ -201,7 +133,7 @@ async def loop(ask: Ask, name: str, asked: Rows) -> Rows:
 
 async def hand(ask: Ask, name: str, asked: Rows) -> Rows:
     if name == "W7":
-        return [(await ask(f"{TOPICS}\n" + "\n".join(prompt for _, _, prompt in asked)),)]
+        return [(await ask(f"{TOPICS}\n" + "\n".join(p.removeprefix(f"{TOPICS}. Text: ") for _, _, p in asked)),)]
     if name == "W5":
         return await stop_at_first(ask, asked)
     kept = [(key, prompt) for key, counts, prompt in asked if counts]
@@ -260,80 +192,140 @@ def by_kleene(url: str, in_flight: int, workload: Workload) -> Run:
     return Run(take(url), wall, cpu, workload.right(rows, true))
 
 
-SWAN = """
-import json, sys, time
-import swan_aisql
-given = json.load(sys.stdin)
-con = swan_aisql.connect(endpoint=given["url"], model="fake", api_key="x", embed_server=False, ai_concurrency=given["in_flight"])
-con.execute(given["setup"])
-wall, cpu = time.perf_counter(), time.process_time()
-rows = con.execute(given["sql"]).fetchall()
-print(json.dumps({"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "rows": rows}))
-"""
+# -- other systems --------------------------------------------------------------------------------------------------------------------------
+
+PEERS = Path(__file__).resolve().parent / "peers"
+LIMIT_S = 600
+# W4 by a peer's operator for joins, where it has one that takes no equality.
+W4_JOIN = attrs.evolve(W4, name="W4-join")
+OWN_JOIN = ("lotus", "palimpzest")
+# What a system sees of each table: the columns that the question reads, never those that hold its answer.
+SEEN = {
+    "W1": {"t": "id, txt"},
+    "W2": {"t": "id, price, txt"},
+    "W3": {"t": "id, txt"},
+    "W4": {"l": "id, grp, txt", "r": "id, grp, txt"},
+    "W5": {"c": "cid, claim", "x": "xid, cid, pos, counter"},
+    "W6": {"t": "id, txt"},
+    "W7": {"t": "id, txt"},
+}
+ASKS = {
+    "sea": SEA.removesuffix(" Text: "),
+    "country": "Name the country of the place in the text.",
+    "event": "Both texts speak of the same event.",
+    "refutes": "The counterexample refutes the claim.",
+    "quality": "How good is the place in the text?",
+    "topics": TOPICS,
+}
 
 
-def in_swan(sql: str) -> str:
-    """The statement in SWAN's words."""
-    renamed = sql.replace("llm_bool(", "ai_filter(").replace("llm_score(", "ai_score(").replace("llm(", "ai_complete(")
-    return renamed.replace(f"llm_agg('{TOPICS}', txt ORDER BY id)", f"ai_agg(list(txt ORDER BY id), '{TOPICS}')")
+class Failed(Exception):
+    """A program ended without an answer; the text is the last line of what it wrote."""
 
 
-def by_swan(python: str, url: str, in_flight: int, workload: Workload) -> Run:
-    """Raises ``RuntimeError`` with the last line of what it wrote if it fails."""
-    given = {
-        "url": url.removesuffix("/v1"),
-        "in_flight": in_flight,
-        "setup": BASE + workload.setup,
-        "sql": in_swan(workload.sql),
-    }
-    done = subprocess.run([python, "-c", SWAN], input=json.dumps(given), capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        raise RuntimeError((done.stderr.strip() or "no output").splitlines()[-1])
-    found = json.loads(done.stdout.splitlines()[-1])
-    with tables(workload) as con:
+def by_peer(peer: str, python: str, url: str, in_flight: int, rounds: int, workload: Workload) -> Run:
+    """The round of median seconds. Raises ``Failed``."""
+    with tables(workload) as con, tempfile.TemporaryDirectory(prefix="kleene-peer-") as folder:
+        seen = {
+            name: con.sql(f"SELECT {columns} FROM {name}").to_arrow_table().to_pylist()
+            for name, columns in SEEN[workload.name[:2]].items()
+        }
         true = con.execute(workload.truth).fetchall()
-    return Run(take(url), found["wall"], found["cpu"], workload.right([tuple(r) for r in found["rows"]], true))
+        given = {
+            "url": url, "workload": workload.name, "in_flight": in_flight, "rounds": rounds, "folder": folder, "asks": ASKS,
+            "tables": seen,
+        }  # fmt: skip
+        command = [python, str(PEERS / f"run_{peer}.py")]
+        try:
+            done = subprocess.run(
+                command, input=json.dumps(given), capture_output=True, text=True, timeout=LIMIT_S, cwd=folder
+            )
+        except subprocess.TimeoutExpired:
+            take(url)
+            raise Failed(f"more than {LIMIT_S} s") from None
+    if done.returncode or not done.stdout.strip():
+        take(url)
+        raise Failed((done.stderr.strip() or "no output").splitlines()[-1])
+    found = json.loads(done.stdout.splitlines()[-1])
+    if isinstance(found, dict):
+        raise Failed(found["cannot"])
+    return median(
+        [
+            Run(Count(**r["count"]), r["seconds"], r["cpu"], workload.right(rows_said(workload, r["rows"]), true))
+            for r in found
+        ]
+    )
+
+
+def rows_said(workload: Workload, rows: list[list[Any]]) -> Rows:
+    """What a peer gave, as rows; a summary may stand in a sentence or an object."""
+    if workload.name != "W7":
+        return [tuple(row) for row in rows]
+    return [("topics: " + str(row[0]).partition("topics: ")[2].strip(" \"'}"),) for row in rows]
+
+
+# -- the table ------------------------------------------------------------------------------------------------------------------------------
 
 
 def cell(run: Run | None) -> str:
-    return "-" if run is None else f"{run.calls} / {run.seconds:.2f} / {run.cpu:.2f}" + ("" if run.right else " WRONG")
+    """Requests, tokens in thousands, seconds; WRONG where the rows are."""
+    if run is None:
+        return "-"
+    return f"{run.count.requests:,} / {run.count.tokens / 1000:.1f}k / {run.seconds:.2f}" + (
+        "" if run.right else " WRONG"
+    )
+
+
+def median(runs: list[Run]) -> Run:
+    return sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--latency", type=float, default=0.05, help="seconds before each answer")
     parser.add_argument("--in-flight", type=int, default=32, help="requests at a time")
-    parser.add_argument("--swan", metavar="PYTHON", help="a Python that has swan-aisql")
-    parser.add_argument("--only", nargs="+", metavar="NAME")
+    parser.add_argument("--peer", nargs="+", default=[], metavar="NAME=PYTHON", help="a Python that has the package")
+    parser.add_argument("--only", nargs="+", metavar="WORKLOAD")
     parser.add_argument("--rounds", type=int, default=3, help="the median of so many runs")
-    parser.add_argument("--serve", type=float, metavar="LATENCY", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.serve is not None:
-        asyncio.run(Server(given.serve).run())
-    print(
-        f"calls / seconds at {given.latency * 1000:.0f} ms a call, {given.in_flight} in flight, duckdb {version('duckdb')}"
-    )
-    print(f"{'':4} {'loop':>18} {'hand':>18} {'Kleene':>18} {'SWAN':>18}   Kleene / hand")
     with served(given.latency) as url:
-        for workload in SEVEN:
-            if given.only and workload.name not in given.only:
-                continue
-            programs: list[Callable[[], Run]] = [
-                lambda w=workload: by_program(loop, url, given.in_flight, w),  # type: ignore[misc]
-                lambda w=workload: by_program(hand, url, given.in_flight, w),  # type: ignore[misc]
-                lambda w=workload: by_kleene(url, given.in_flight, w),  # type: ignore[misc]
-            ]
-            if given.swan:
-                programs.append(lambda w=workload: by_swan(given.swan, url, given.in_flight, w))  # type: ignore[misc]
-            runs = [median([program() for _ in range(given.rounds)]) for program in programs]
-            shown = [*(cell(run) for run in runs), *["-"] * (4 - len(runs))]
-            ratio = runs[2].seconds / runs[1].seconds
-            print(f"{workload.name:4} " + " ".join(f"{text:>18}" for text in shown) + f"   {ratio:.2f}", flush=True)
+        programs: dict[str, Callable[[Workload], Run]] = {
+            "loop": lambda w: median([by_program(loop, url, given.in_flight, w) for _ in range(given.rounds)]),
+            "hand": lambda w: median([by_program(hand, url, given.in_flight, w) for _ in range(given.rounds)]),
+            "Kleene": lambda w: median([by_kleene(url, given.in_flight, w) for _ in range(given.rounds)]),
+        }
+        for peer, python in (p.split("=", 1) for p in given.peer):
+            programs[peer] = lambda w, p=peer, y=python: by_peer(p, y, url, given.in_flight, given.rounds, w)  # type: ignore[misc]
+        workloads = [*SEVEN, *([W4_JOIN] if set(OWN_JOIN) & set(programs) else [])]
+        report([w for w in workloads if w.name in (given.only or [w.name])], programs, given)
     return 0
 
 
-def median(runs: list[Run]) -> Run:
-    return sorted(runs, key=lambda run: run.seconds)[len(runs) // 2]
+def report(
+    workloads: list[Workload], programs: dict[str, Callable[[Workload], Run]], given: argparse.Namespace
+) -> None:
+    """Print each row as soon as it is there, then the processor seconds, then why something failed."""
+    print(
+        f"requests / tokens / seconds, {1000 * given.latency:.0f} ms a call, {given.in_flight} in flight, duckdb {version('duckdb')}\n"
+    )
+    head = f"| workload | {' | '.join(programs)} |\n|---|{'---:|' * len(programs)}"
+    print(head, flush=True)
+    rows: dict[str, list[Run | None]] = {}
+    failures: list[str] = []
+    for workload in workloads:
+        found: list[Run | None] = []
+        for name, program in programs.items():
+            try:
+                found.append(program(workload) if workload is not W4_JOIN or name in OWN_JOIN else None)
+            except Failed as why:
+                found.append(None)
+                failures.append(f"{name} {workload.name}: {why}")
+        rows[workload.name] = found
+        print(f"| {workload.name} | {' | '.join(map(cell, found))} |", flush=True)
+    print(f"\nprocessor seconds of the client\n\n{head}")
+    for name, runs in rows.items():
+        print(f"| {name} | {' | '.join('-' if run is None else f'{run.cpu:.2f}' for run in runs)} |")
+    print("\n".join(["", *failures]))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from scripts import bench_calls, bench_movies, bench_peers, workloads
+from scripts import bench_calls, bench_movies, bench_peers, peer_server, workloads
 from scripts.workloads import SEVEN, SHAPES, Workload
 
 ALL = (*SEVEN, *SHAPES)
@@ -55,15 +55,20 @@ def test_a_prompt_that_no_rule_answers_is_an_error() -> None:
 
 
 def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(workloads).failed == doctest.testmod(bench_movies).failed == 0
+    assert (
+        doctest.testmod(workloads).failed
+        == doctest.testmod(bench_movies).failed
+        == doctest.testmod(peer_server).failed
+        == 0
+    )
 
 
 def test_over_http_the_same_calls_are_made_as_by_the_program_written_by_hand() -> None:
-    with bench_peers.served(0.0) as url:
+    with peer_server.served(0.0) as url:
         ours = bench_peers.by_kleene(url, 8, workloads.W2)
         hand = bench_peers.by_program(bench_peers.hand, url, 8, workloads.W2)
         loop = bench_peers.by_program(bench_peers.loop, url, 8, workloads.W2)
-    assert (ours.calls, hand.calls, loop.calls) == (100, 100, 1000)
+    assert [run.count.requests for run in (ours, hand, loop)] == [100, 100, 1000]
     assert ours.right and hand.right and loop.right
 
 

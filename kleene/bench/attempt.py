@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from kleene.bench.commands import run_of_pack
 from kleene.bench.estimates import Estimated, estimated
 from kleene.bench.judging import judge_of
 from kleene.bench.oracles import Place, decide
@@ -232,7 +233,7 @@ def _judged(engine: Engine, ready: Ready, solved: Solved, workspace: Path, optio
     judge = None
     if isinstance(ready.verify, Judge | Redline):
         judge = judge_of(engine, SOLVERS[options.mode], needed=isinstance(ready.verify, Judge))
-    return decide(ready.verify, ready.task, solved.answer, Place(workspace, options.sandbox, judge))
+    return decide(ready.verify, ready.task, solved.answer, Place(workspace, options.sandbox, judge, ready.folder))
 
 
 # Commands of the pack
@@ -241,7 +242,7 @@ def _judged(engine: Engine, ready: Ready, solved: Solved, workspace: Path, optio
 def set_up(ready: Ready, workspace: Path, sandbox: Sandbox) -> None:
     """Run what stands in ``setup``. Raises ``ConfigError`` where a command fails: then the task is not what the pack says."""
     for command in ready.setup:
-        done = run_command(sandbox, Work(Jail.of(workspace)), command, timeout_ms=SETUP_MS).finished
+        done = run_of_pack(command, workspace, sandbox, pack=ready.folder, timeout_ms=SETUP_MS)
         code, note = exit_code(done.status)
         if code:
             said = note or done.stderr.strip().rpartition("\n")[2] or f"exit code {code}"

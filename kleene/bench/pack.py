@@ -78,7 +78,8 @@ class Task:
 
 @attrs.frozen
 class Ready:
-    """A task with everything it needs: text and truth, the context read or made."""
+    """A task with everything it needs: text and truth, the context read or made. ``folder`` is the pack's: what ``setup`` and an oracle's command
+    may read besides the workspace."""
 
     id: str
     kind: str
@@ -90,6 +91,7 @@ class Ready:
     setup: tuple[str, ...] = ()
     check: str | None = None
     allow: tuple[str, ...] = ()
+    folder: Path | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen
@@ -124,6 +126,7 @@ class Pack:
             setup=task.setup or (made.setup if made else ()),
             check=task.check,
             allow=task.allow,
+            folder=self.folder,
         )
 
     def _context(self, task: Task, made: Example | None) -> str | None:

@@ -21,11 +21,13 @@ from kleene.tools.sandbox import Sandbox
 
 @attrs.frozen
 class Place:
-    """What an oracle may use besides the answer: the workspace the task was done in, how commands are confined, and a judge."""
+    """What an oracle may use besides the answer: the workspace the task was done in, how commands are confined, a judge, and the pack's folder for
+    its commands."""
 
     workspace: Path
     sandbox: Sandbox = attrs.field(factory=Sandbox)
     judge: JudgeModel | None = None
+    pack: Path | None = None
 
 
 def decide(verify: Verify, task: str, answer: Answer, place: Place) -> Verdict:
@@ -38,7 +40,7 @@ def decide(verify: Verify, task: str, answer: Answer, place: Place) -> Verdict:
         case Sat():
             return sat(verify, answer)
         case Shell():
-            return shell(verify, answer, place.workspace, place.sandbox)
+            return shell(verify, answer, place.workspace, place.sandbox, pack=place.pack)
         case Oolong():
             return oolong(verify, answer)
         case Redline():

@@ -9,29 +9,27 @@ import tempfile
 from decimal import Decimal
 from pathlib import Path
 
-import attrs
-
+from kleene.bench.commands import run_of_pack
 from kleene.bench.oracles.answer import Answer, Verdict
 from kleene.bench.verify import Shell
 from kleene.planner.errors import ToolError
-from kleene.tools.base import Work
-from kleene.tools.jail import Jail
 from kleene.tools.sandbox import Sandbox
-from kleene.tools.shell import exit_code, run_command
+from kleene.tools.shell import exit_code
 
 TIMEOUT_MS = 60_000
 
 
-def shell(verify: Shell, answer: Answer, workspace: Path, sandbox: Sandbox) -> Verdict:
+def shell(verify: Shell, answer: Answer, workspace: Path, sandbox: Sandbox, *, pack: Path | None = None) -> Verdict:
     """Raises ``ToolError`` (unsupported) where there is no sandbox: then nothing can be said of the answer."""
     # Outside of the workspace, where the answer's author could have left a file of this name; the command sees it read-only.
     with tempfile.TemporaryDirectory(prefix="kleene-answer-") as folder:
         file = Path(folder).resolve() / "answer.json"
         file.write_text(json_rows(answer), "utf-8")
-        confined = attrs.evolve(sandbox, readable=(*sandbox.readable, str(file.parent)))
         command = f"{{\n{verify.command}\n}} < {shlex.quote(str(file))}"
         try:
-            done = run_command(confined, Work(Jail.of(workspace)), command, timeout_ms=TIMEOUT_MS).finished
+            done = run_of_pack(
+                command, workspace, sandbox, pack=pack, timeout_ms=TIMEOUT_MS, readable=(str(file.parent),)
+            )
         except ToolError as error:
             if error.kind == "unsupported":
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.kleene.tools.work import needs_sandbox
 
 PACKS = Path(__file__).resolve().parents[3] / "tasks" / "packs"
 COUNTS = {
+    "coding": 12,
     "finance-synthetic": 20,
     "legal-synthetic": 20,
     "logbook-hard": 30,
@@ -32,16 +34,18 @@ def test_every_pack_is_here() -> None:
     assert {p.parent.name: len(read_pack(p.parent).tasks) for p in PACKS.glob("*/pack.toml")} == COUNTS
 
 
-@pytest.mark.parametrize("name", [n for n in COUNTS if n != "terminal"])
+@pytest.mark.parametrize("name", [n for n in COUNTS if n not in ("coding", "terminal")])
 def test_a_generated_pack_holds_what_its_generator_gives(name: str) -> None:
     pack = read_pack(PACKS / name)
     assert pack.name == name
+    contexts = set()
     for task in pack.tasks:
         assert task.source is not None
         ready, made = pack.ready(task), generate(task.source.generator, task.source.dial, task.source.seed)
         assert (ready.task, ready.context, ready.verify) == (made.task, made.context, made.verify)
         assert ready.sql is not None and HOLDS[task.source.generator](made)
-    assert len({pack.ready(task).context for task in pack.tasks}) == len(pack.tasks)
+        contexts.add(ready.context)
+    assert len(contexts) == len(pack.tasks)
 
 
 # A way to do each task of the shell, as a person would: its output is the answer.
@@ -65,3 +69,39 @@ def test_a_task_of_the_shell_is_solved_by_hand_and_not_by_nothing(id_: str, tmp_
     done = run_command(Sandbox(), Work(Jail.of(tmp_path)), BY_HAND[id_]).finished
     assert (done.status, done.stderr) == (0, "")
     assert decide(ready.verify, ready.task, Answer(("a",), ((done.stdout.strip(),),)), Place(tmp_path)).solved
+
+
+DONE = Answer(("done",), (("yes",),))
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "project", ["days", *(pytest.param(p, marks=pytest.mark.slow) for p in ("ledger", "stock", "words"))]
+)
+def test_a_project_is_solved_step_by_step_and_not_by_the_step_before(project: str, tmp_path: Path) -> None:
+    """Nobody solves a step before the next begins: then the solution of the pack stands in its place."""
+    pack = read_pack(PACKS / "coding")
+    module = f"{project}.py"
+    for step, task in enumerate((t for t in pack.tasks if t.id.startswith(project)), 1):
+        ready = pack.ready(task)
+        place = Place(tmp_path, pack=ready.folder)
+        set_up(ready, tmp_path, Sandbox())
+        before = None if step == 1 else (PACKS / "coding" / project / f"solution_{step - 1}.py").read_bytes()
+        assert (tmp_path / module).read_bytes() == before if before else not (tmp_path / module).exists()
+        assert decide(ready.verify, ready.task, DONE, place).solved is False
+        # Without the hidden tests, which a command of the model cannot read, the task can be checked and solved.
+        shutil.copyfile(PACKS / "coding" / project / f"solution_{step}.py", tmp_path / module)
+        assert ready.check is not None
+        checked = run_command(Sandbox(), Work(Jail.of(tmp_path)), f'test -z "$PACK" && {ready.check}').finished
+        assert checked.status == 0, checked.stderr
+        assert decide(ready.verify, ready.task, DONE, place).solved is True
+        (tmp_path / module).write_bytes(before or b"")
+    assert not list(tmp_path.rglob("hidden*")) and not list(tmp_path.rglob("solution*"))
+
+
+@needs_sandbox
+def test_a_module_that_ends_the_tests_has_not_passed_them(tmp_path: Path) -> None:
+    pack = read_pack(PACKS / "coding")
+    ready = pack.ready(pack.tasks[0])
+    (tmp_path / "ledger.py").write_text("import os\nos._exit(0)\n")
+    assert decide(ready.verify, ready.task, DONE, Place(tmp_path, pack=ready.folder)).solved is False
