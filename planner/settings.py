@@ -84,7 +84,14 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("ondemand.calls", "int", 1000, "calls that DuckDB may ask for row by row in one statement", low=0),
     SettingKey("concurrency", "int", 32, "calls in flight at a time", low=1),
     SettingKey("batch", "batch", 1, "items asked in one request, where a function does not say BATCH", True),
-    SettingKey("pilot", "int", 0, "arguments of each call that EXPLAIN asks to learn what they lead to; 0 asks none", True, low=0),
+    SettingKey(
+        "pilot",
+        "int",
+        0,
+        "arguments of each call that EXPLAIN asks to learn what they lead to; 0 asks none",
+        True,
+        low=0,
+    ),
     SettingKey("wave", "int", 1, "least calls that a LIMIT or EXISTS asks for at a time", True, low=1),
     SettingKey("distinct_rows", "int", 100_000, "rows from which chains of calls go over DISTINCT", low=0),
     SettingKey(

@@ -18,6 +18,7 @@ FLOORS = {"planner": "kleene.planner", "udfs": "kleene.udfs", "kleene": "kleene"
 ENGINE = (
     "kleene.attaching",
     "kleene.connection",
+    "kleene.counting",
     "kleene.executor",
     "kleene.explain",
     "kleene.frames",
@@ -268,7 +269,7 @@ print(*sys.modules)
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
-    light = {"asking", "base", "functions", "lazy", "settings", "setup", "standard", "toolbox", "values"}
+    light = {"asking", "base", "functions", "lazy", "leaving", "settings", "setup", "standard", "toolbox", "values"}
     assert {name for name in loaded if name.startswith("kleene.tools.")} == {f"kleene.tools.{name}" for name in light}
     heavy = {"pypdf", "docx", "pptx", "openpyxl", "bs4", "markdownify", "markdown_it", "charset_normalizer", "lxml"}
     assert loaded & heavy == set()

@@ -116,7 +116,7 @@ def memo(dial: float, rng: Rng) -> Example:
     0.4 on an amendment of one of three of the terms. A memo on three of the six is asked for, the amended one among them."""
     values = {term.name: rng.sample(term.values, 3) for term in TERMS}  # in force first, amended to, rejected
     boiler = rng.sample((*OWN, *MORE), 12 + int(24 * dial))
-    clauses = [(None, text) for text in boiler]
+    clauses: list[tuple[str | None, str]] = [(None, text) for text in boiler]
     clauses += [(t.name, t.said[rng.chance(dial)].format(value=values[t.name][0])) for t in TERMS]
     sections = list(enumerate(rng.shuffled(clauses), 1))
     at = {name: number for number, (name, _) in sections if name}

@@ -17,7 +17,6 @@ BOUNDS = ("SET memory_limit = '2GB'", "SET threads = 1")
 """One thread: rows that a statement does not order come in the same order each time, so that a replay finds what was recorded."""
 
 
-
 class Tables:
     """A database of its own, locked: its statements reach no file, no extension and no setting. Tables that they make stay until ``close``."""
 
