@@ -64,7 +64,7 @@ class Services:
         notes = list(opened.notes)
         events = EventStream()
         trace = TraceWriter(opened, on_problem=notes.append)
-        events.subscribe(trace)
+        events.subscribe(trace, blocks=True)
         if on_event is not None:
             events.subscribe(on_event)
         try:

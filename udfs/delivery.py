@@ -17,7 +17,8 @@ import trio
 
 from kleene.planner.errors import KleeneError
 from kleene.udfs.answers import Answered, Unknown
-from kleene.udfs.memo import MemoEntry, MemoWriter, remembered
+from kleene.udfs.blocks import Block
+from kleene.udfs.memo import MemoEntry, MemoRows, MemoWriter, remembered
 from kleene.udfs.work import Lane, Work, deliver
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ class Delivery:
         self._memo = memo if context.settings.memo else None
         self._land = land
         self._scope = scope
-        self._gathered: list[Outcome] = []
-        self._group: list[Outcome] = []  # being written
+        self._gathered: list[Outcome | Block] = []
+        self._group: list[Outcome | Block] = []  # being written
+        self._unkept = 0  # prompts in both
         self._writing = False
         self._token = trio.lowlevel.current_trio_token()
         self._drained = trio.Event()
@@ -79,9 +81,10 @@ class Delivery:
         self._done = 0
         self._open = True
 
-    def put(self, outcome: Outcome) -> None:
-        """Take an outcome. Nothing waits here: it is handed out when it is on disk."""
+    def put(self, outcome: Outcome | Block) -> None:
+        """Take an outcome, or many. Nothing waits here: it is handed out when it is on disk."""
         self._gathered.append(outcome)
+        self._unkept += prompts_in(outcome)
         if not self._writing:
             self._next()
 
@@ -97,11 +100,11 @@ class Delivery:
 
     def holds(self, work: Work) -> bool:
         """Whether an outcome of this work was taken and is not handed out yet."""
-        return any(o.work is work for o in (*self._gathered, *self._group))
+        return any(isinstance(o, Outcome) and o.work is work for o in (*self._gathered, *self._group))
 
     async def keep_up(self, bound: int) -> None:
         """Wait while more than ``bound`` answers are not kept yet: so many may be lost in a kill, besides those on the wire."""
-        while len(self._gathered) + len(self._group) > bound and self.error is None:
+        while self._unkept > bound and self.error is None:
             if self._moved is None:
                 self._moved = trio.Event()
             await self._moved.wait()
@@ -143,24 +146,22 @@ class Delivery:
         if not self._writing:
             self._drained.set()
 
-    def _entries(self, group: list[Outcome]) -> list[MemoEntry]:
+    def _entries(self, group: list[Outcome | Block]) -> list[MemoEntry | MemoRows]:
         if self._memo is None:
             return []
         keep_unknown = self._context.settings.memo_unknown
         return [
-            o.entry()
+            o.rows() if isinstance(o, Block) else o.entry()
             for o in group
-            if o.keep
-            and not o.lane.volatile
-            and (type(o.answer) is Answered or remembered(_kind(o), memo_unknown=keep_unknown))
+            if not o.lane.volatile and (isinstance(o, Block) or is_kept(o, memo_unknown=keep_unknown))
         ]
 
-    def _written(self, group: list[Outcome], error: BaseException | None) -> None:
+    def _written(self, group: list[Outcome | Block], error: BaseException | None) -> None:
         """In the writer's thread: go on in the loop, where there still is one."""
         with contextlib.suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._committed, group, error)
 
-    def _committed(self, group: list[Outcome], error: BaseException | None) -> None:
+    def _committed(self, group: list[Outcome | Block], error: BaseException | None) -> None:
         self._writing, self._group = False, []
         moved, self._moved = self._moved, None
         if moved is not None:
@@ -171,27 +172,41 @@ class Delivery:
             self._fail(group, error)
         self._next()
 
-    def _hand_out(self, group: list[Outcome]) -> None:
+    def _hand_out(self, group: list[Outcome | Block]) -> None:
         context = self._context
+        count = sum(map(prompts_in, group))
+        self._unkept -= count
         for outcome in group:
+            if isinstance(outcome, Block):
+                outcome.hand_out(context, self._land)
+                continue
             work = outcome.work
             shared = context.known.get(work.lane.identity)
             if shared is not None:
                 shared[work.prompt] = outcome.answer
             deliver(context, work, outcome.answer)
             self._land(work, outcome.answer)
-        self.handed(len(group))
+        self.handed(count)
 
-    def _fail(self, group: list[Outcome], error: BaseException) -> None:
+    def _fail(self, group: list[Outcome | Block], error: BaseException) -> None:
+        self._unkept -= sum(map(prompts_in, group))
         for outcome in group:
-            self._land(outcome.work, None)
+            for work in outcome.works if isinstance(outcome, Block) else (outcome.work,):
+                self._land(work, None)
         if self.error is None:
             self.error = _told(error)
             self._scope.cancel()
 
 
-def _kind(outcome: Outcome) -> str:
-    return outcome.answer.kind if isinstance(outcome.answer, Unknown) else "answer"
+def prompts_in(outcome: Outcome | Block) -> int:
+    return len(outcome) if isinstance(outcome, Block) else 1
+
+
+def is_kept(outcome: Outcome, *, memo_unknown: bool) -> bool:
+    """Whether the memo remembers it."""
+    answer = outcome.answer
+    kind = answer.kind if isinstance(answer, Unknown) else "answer"
+    return outcome.keep and (type(answer) is Answered or remembered(kind, memo_unknown=memo_unknown))
 
 
 def _told(error: BaseException) -> KleeneError:

@@ -19,12 +19,14 @@ import trio
 from kleene.planner.errors import BudgetExceeded, CallFailed, ConfigError, KleeneError, Refused, number
 from kleene.planner.specs import Usage
 from kleene.udfs.answers import Answered, Unknown
+from kleene.udfs.atonce import FIRST, LEAST, MOST, Slicer, may_wait
 from kleene.udfs.batching import batch_request, packs, read_batch, share_of, stands_among_others
+from kleene.udfs.blocks import Block
 from kleene.udfs.children import AT_ONCE, run_child
 from kleene.udfs.delivery import Delivery, Outcome
 from kleene.udfs.events import Event
 from kleene.udfs.gate import Gate, Party
-from kleene.udfs.protocols import CallHandler, ProviderError, Reply, Request, Route
+from kleene.udfs.protocols import AtOnce, CallHandler, ProviderError, Reply, Request, Route
 from kleene.udfs.recall import Recall
 from kleene.udfs.runtime import wall_error
 from kleene.udfs.sending import Sender, Sent
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from kleene.udfs.memo import MemoWriter
 
 YIELD_EVERY_S = 0.002
+BLOCK_S, LONGEST_BLOCK_S = 0.02, 0.16
+UNKEPT = 50_000  # answers of a model that waits for nothing that may wait for the memo
 REPAIRED = ("unreadable", "schema", "empty")  # kinds of unknown that are worth a second question
 TOO_MUCH = ("bad_request", "context_overflow", "malformed")  # failures of a batch that its parts may not share
 TOOL = Route("", "kleene", "", "tool", free=True)  # who answers a tool's call
@@ -177,10 +181,12 @@ class Dispatcher:
     # -- asking --------------------------------------------------------------------------------------------------------------------
 
     async def _ask_models(self, context: StatementContext, works: Sequence[Work]) -> None:
-        packed = list(packs(works))
-        context.queued += len(packed)
+        at_once = self._at_once(works)
+        packed = list(packs([w for w in works if w.lane not in at_once]))
+        quick = [[w for w in works if w.lane is lane] for lane in at_once]
+        left = [len(packed) + sum(map(len, quick))]
+        context.queued += left[0]
         context.out += len(works)
-        left = [len(packed)]
         if context.children is not None:
             context.children.expect(sum(w.lane.spec.session == "child" for w in works))
         room = trio.CapacityLimiter(AT_ONCE)
@@ -192,6 +198,9 @@ class Dispatcher:
                 self.gate.widen(context.settings.concurrency)
                 for _ in range(min(len(packed), context.settings.concurrency)):
                     nursery.start_soon(self._worker, context, pending, left, delivery, room)
+                for same in quick:
+                    answer = at_once[same[0].lane]
+                    nursery.start_soon(self._in_blocks, context, same, answer, left, delivery, room, nursery)
             await delivery.finish()
         except Exception:
             if delivery is not None:
@@ -202,6 +211,82 @@ class Dispatcher:
             context.out -= len(works) - (0 if delivery is None else delivery.abandon())
         if delivery.error is not None:
             raise delivery.error
+
+    def _at_once(self, works: Sequence[Work]) -> dict[Lane, AtOnce]:
+        """How the lanes are asked whose model waits for nothing."""
+        found: dict[Lane, AtOnce] = {}
+        of = getattr(self._handler, "at_once", None)
+        for lane in dict.fromkeys(w.lane for w in works) if of is not None else ():
+            route = lane.route
+            if route.instant and lane.batch == 1 and not lane.spec.session and (route.free or route.price is not None):
+                answer = of(route)
+                if answer is not None:
+                    found[lane] = answer
+        return found
+
+    async def _in_blocks(
+        self,
+        context: StatementContext,
+        works: list[Work],
+        answer: AtOnce,
+        left: list[int],
+        delivery: Delivery,
+        room: trio.CapacityLimiter,
+        nursery: trio.Nursery,
+    ) -> None:
+        """Ask works of one lane in slices; their answers are delivered and traced in blocks, which grow from 20 ms to 160 ms of work."""
+        lane, at, most, wait = works[0].lane, 0, FIRST, BLOCK_S
+        slicer = Slicer(context, lane, answer, self.gate, party_of(context), self._flights, self._clock)
+        tails = trio.CapacityLimiter(context.settings.concurrency)
+        block, since = Block(lane), time.perf_counter()
+        try:
+            while at < len(works):
+                made = slicer.take(works, at, most, block)
+                at += made.done
+                left[0] -= made.done
+                context.queued -= made.done
+                most = min(MOST, max(LEAST, 2 * made.done))
+                for work, sent in made.left:
+                    if sent is not None and not may_wait(sent.begun):
+                        await self._own(context, work, delivery, sent)
+                        continue
+                    await tails.acquire_on_behalf_of(work)
+                    nursery.start_soon(self._tail, context, work, sent, delivery, tails)
+                if made.closed:
+                    pending = ([w] for w in works[at:])
+                    for _ in range(min(len(works) - at, context.settings.concurrency)):
+                        nursery.start_soon(self._worker, context, pending, left, delivery, room)
+                    return
+                if len(block) and time.perf_counter() - since > wait:
+                    self._finish_block(context, block, delivery)
+                    block, since, wait = Block(lane), time.perf_counter(), min(2 * wait, LONGEST_BLOCK_S)
+                    await delivery.keep_up(UNKEPT)
+                await trio.lowlevel.checkpoint()
+        finally:
+            if len(block):
+                self._finish_block(context, block, delivery)
+
+    def _finish_block(self, context: StatementContext, block: Block, delivery: Delivery) -> None:
+        context.meter.answered(block.usage(), len(block))
+        self._tracer.block(context, block)
+        delivery.put(block)
+
+    async def _tail(
+        self,
+        context: StatementContext,
+        work: Work,
+        sent: Sent | None,
+        delivery: Delivery,
+        tails: trio.CapacityLimiter,
+    ) -> None:
+        """Ask one prompt that a slice has begun or left."""
+        try:
+            if sent is None:
+                await self._one(context, work, delivery)
+            else:
+                await self._own(context, work, delivery, sent)
+        finally:
+            tails.release_on_behalf_of(work)
 
     async def _worker(
         self,
@@ -243,8 +328,12 @@ class Dispatcher:
                 self._share(context, work, outcome, delivery)
                 return
         self._flights[key] = work
+        await self._own(context, work, delivery)
+
+    async def _own(self, context: StatementContext, work: Work, delivery: Delivery, begun: Sent | None = None) -> None:
+        """Ask a prompt that is in flight here, and land it where it has no answer."""
         try:
-            if not await self._ask(context, work, delivery):
+            if not await self._ask(context, work, delivery, begun):
                 self._land(work, None)
         except BaseException:
             self._land(work, None)
@@ -346,11 +435,11 @@ class Dispatcher:
         if work.waiting is not None:
             work.waiting.set()
 
-    async def _ask(self, context: StatementContext, work: Work, delivery: Delivery) -> bool:
+    async def _ask(self, context: StatementContext, work: Work, delivery: Delivery, begun: Sent | None = None) -> bool:
         """Ask one prompt, with one repair turn, and hand the outcome over. False: the call failed and ``on_error`` is null."""
         lane = work.lane
         started = self._clock()
-        sent = Sent(lane.route)
+        sent = Sent(lane.route) if begun is None else begun
         try:
             reply, answer = await self._replied(context, lane, work.prompt, sent)
         except ProviderError as failure:
@@ -471,7 +560,18 @@ def price_of(works: Sequence[Work]) -> Estimate:
     """The estimate for these prompts, in the packs in which they are asked."""
     calls = unpriced_calls = tokens_in = tokens_out = 0
     dollars = 0.0
-    for pack in packs(works):
+    alone: dict[Lane, list[Work]] = {}
+    for work in works:
+        if work.lane.batch == 1 and not work.lane.spec.session:
+            alone.setdefault(work.lane, []).append(work)
+    for lane, mine in alone.items():
+        one = lane.price_each([len(w.prompt) for w in mine])
+        calls += one.calls
+        tokens_in += one.input_tokens
+        tokens_out += one.output_tokens
+        dollars += one.dollars
+        unpriced_calls += one.unpriced
+    for pack in packs([w for w in works if w.lane not in alone]):
         session = pack[0].lane.spec.session
         if session in ("mail", "tool"):
             continue

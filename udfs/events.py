@@ -5,10 +5,12 @@ Times are seconds since the epoch. ``to_dict`` is the JSON form (one line an eve
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import attrs
+
+from kleene.udfs.text import digest_of
 
 
 @attrs.frozen(kw_only=True)
@@ -135,6 +137,72 @@ class CallFinished(Event):
 
 
 @attrs.frozen(kw_only=True)
+class CallsFinished(Event):
+    """Calls of one model that were sent once each and answered in full, as columns of one length. On the stream it stands for as many
+    ``CallFinished``: only sinks that take ``blocks`` see it. ``number`` is that of the first call of the statement's ``call``."""
+
+    statement: str
+    session: str | None
+    number: int
+    sites: Sequence[str]
+    alias: str
+    model: str
+    provider: str
+    wants: str
+    started: Sequence[float]
+    finished: Sequence[float]
+    input_tokens: Sequence[int]
+    output_tokens: Sequence[int]
+    dollars: Sequence[float]
+    prompts: Sequence[str]
+    replies: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+    def calls(self) -> list[str]:
+        """The calls' names."""
+        return [f"{self.statement}.{n}" for n in range(self.number, self.number + len(self.prompts))]
+
+    def digests(self) -> list[str]:
+        """The SHA-256 of each prompt."""
+        return [digest_of(p) for p in self.prompts]
+
+    def one_by_one(self) -> Iterator[CallFinished]:
+        columns = (
+            self.calls(),
+            self.sites,
+            self.started,
+            self.finished,
+            self.input_tokens,
+            self.output_tokens,
+            self.dollars,
+        )
+        for values in zip(*columns, self.prompts, self.replies, strict=True):
+            call, site, started, finished, asked, said, dollars, prompt, reply = values
+            yield CallFinished(
+                at=finished,
+                call=call,
+                session=self.session,
+                statement=self.statement,
+                site=site,
+                alias=self.alias,
+                model=self.model,
+                provider=self.provider,
+                digest=digest_of(prompt),
+                batch_size=1,
+                attempts=1,
+                started_at=started,
+                input_tokens=asked,
+                output_tokens=said,
+                dollars=dollars,
+                prompt=prompt,
+                reply=reply,
+                wants=self.wants,
+            )
+
+
+@attrs.frozen(kw_only=True)
 class CallStreamed(Event):
     """A piece of a session's reply as it arrives, for displays: it is neither stored nor written to the event file, which have the whole.
 
@@ -227,16 +295,24 @@ class EventStream:
 
     def __init__(self) -> None:
         self._sinks: list[Sink] = []
+        self._takes_blocks: list[Sink] = []
         self.failures: list[BaseException] = []
 
-    def subscribe(self, sink: Sink) -> Callable[[], None]:
+    def subscribe(self, sink: Sink, *, blocks: bool = False) -> Callable[[], None]:
+        """``blocks``: the sink takes ``CallsFinished`` as it is; the others get each of its calls."""
         self._sinks.append(sink)
+        if blocks:
+            self._takes_blocks.append(sink)
         return lambda: self._sinks.remove(sink) if sink in self._sinks else None
 
     def emit(self, event: Event) -> None:
         for sink in list(self._sinks):
             try:
-                sink(event)
+                if isinstance(event, CallsFinished) and sink not in self._takes_blocks:
+                    for one in event.one_by_one():
+                        sink(one)
+                else:
+                    sink(event)
             except Exception as error:
                 self.failures.append(error)
                 if sink in self._sinks:

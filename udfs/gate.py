@@ -88,6 +88,14 @@ class Gate:
                 raise
         return endpoint
 
+    def enter_now(self, route: Route, party: Party) -> Endpoint | None:
+        """Room without waiting, or None. The caller must ``leave`` the endpoint that is returned."""
+        endpoint = self.endpoint(route)
+        if self._waiting or endpoint.held_until > self._clock() or not self._has_room(endpoint, party):
+            return None
+        self._let_in(endpoint, party)
+        return endpoint
+
     def leave(self, endpoint: Endpoint, party: Party) -> None:
         self._inside -= 1
         endpoint.inside -= 1

@@ -13,7 +13,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 import duckdb
@@ -65,6 +65,60 @@ class MemoEntry:
     dollars: float | None = None
     stop: str = "end"
     created_at: float | None = None
+
+
+@attrs.frozen(eq=False)
+class MemoRows:
+    """Answers of one model under one specification, as columns of one length: each a complete reply (kind ``answer``, stop ``end``) to a prompt
+    of its own, made at ``created_at``."""
+
+    route_key: str
+    spec_digest: str
+    prompts: Sequence[str]
+    texts: Sequence[str]
+    input_tokens: Sequence[int]
+    output_tokens: Sequence[int]
+    dollars: Sequence[float]
+    created_at: float
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+    def entries(self) -> list[MemoEntry]:
+        """The same one by one."""
+        columns = (self.prompts, self.texts, self.input_tokens, self.output_tokens, self.dollars)
+        return [
+            MemoEntry(
+                self.route_key, self.spec_digest, prompt, text, "answer", asked, said, dollars, "end", self.created_at
+            )
+            for prompt, text, asked, said, dollars in zip(*columns, strict=True)
+        ]
+
+    def table(self) -> pa.Table:
+        """The columns of ``INSERT``. Raises UnicodeEncodeError where a text holds a lone surrogate."""
+        size, text = len(self.prompts), pa.large_string()
+
+        def same(value: object, kind: pa.DataType) -> pa.Array:
+            return pa.repeat(pa.scalar(value, kind), size)
+
+        return pa.table(
+            {
+                "scope": same(scope(self.route_key, self.spec_digest), text),
+                "prompt": pa.array(self.prompts, text),
+                "route_key": same(self.route_key, text),
+                "spec_digest": same(self.spec_digest, text),
+                "text": pa.array(self.texts, text),
+                "kind": same("answer", text),
+                "input_tokens": pa.array(self.input_tokens, pa.int64()),
+                "output_tokens": pa.array(self.output_tokens, pa.int64()),
+                "dollars": pa.array(self.dollars, pa.float64()),
+                "stop": same("end", text),
+                "created_at": same(int(self.created_at * 1e6), pa.timestamp("us")),
+            }
+        )
+
+
+Entries: TypeAlias = "Sequence[MemoEntry | MemoRows]"
 
 
 @attrs.frozen
@@ -180,7 +234,7 @@ class Memo:
             # no longer: Arrow's sort imports pyarrow.compute, 0.1 s of a process's first statement.
             return MemoHits(route_key, spec_digest, prompts, relation.to_arrow_table())
 
-    def commit(self, entries: Sequence[MemoEntry]) -> None:
+    def commit(self, entries: Entries) -> None:
         """Writes the entries in one transaction; on return they are on disk. Raises duckdb.Error where that cannot be done.
 
         The newest entry of a key stays, but an unknown never replaces an answer.
@@ -189,6 +243,10 @@ class Memo:
             return
         rows = entry_table(entries, self._clock())
         with self._writing, registered(self._writer, "kleene_memo_entries", rows):
+            # What was just asked is seldom there already, and looking for it costs as much as writing it.
+            with contextlib.suppress(duckdb.ConstraintException, duckdb.TransactionException):
+                self._writer.execute(INSERT_NEW)
+                return
             retry_conflicts(lambda: self._writer.execute(INSERT))
 
     def stats(self) -> MemoStats:
@@ -224,10 +282,13 @@ class Memo:
             self._writer.close()
 
 
-INSERT = """
+INSERT_NEW = """
 INSERT INTO memo BY NAME
 SELECT unhex(sha256(prompt) || scope) AS key, route_key, spec_digest, text, kind, input_tokens, output_tokens, dollars, stop, created_at
 FROM kleene_memo_entries
+"""
+INSERT = f"""
+{INSERT_NEW}
 ON CONFLICT (key) DO UPDATE SET text = excluded.text, kind = excluded.kind, input_tokens = excluded.input_tokens,
     output_tokens = excluded.output_tokens, dollars = excluded.dollars, stop = excluded.stop, created_at = excluded.created_at
 WHERE excluded.kind = 'answer' OR memo.kind <> 'answer'
@@ -251,7 +312,7 @@ class MemoWriter:
         self._memo = memo
         self.max_age_s = max_age_s
         self._bound = bound
-        self._waiting: list[tuple[Sequence[MemoEntry], Callable[[BaseException | None], None]]] = []
+        self._waiting: list[tuple[Entries, Callable[[BaseException | None], None]]] = []
         self._entries = 0
         self._busy = False
         self._closed = False
@@ -269,10 +330,11 @@ class MemoWriter:
         self._write_unkept()
         return self._memo.lookup(route_key, spec_digest, prompts, unknown=unknown, max_age_s=self.max_age_s)
 
-    def submit(self, entries: Sequence[MemoEntry], done: Callable[[BaseException | None], None]) -> None:
+    def submit(self, entries: Entries, done: Callable[[BaseException | None], None]) -> None:
         """Hands entries over; returns before they are written. After ``close`` it raises RuntimeError."""
+        count = rows_of(entries)
         with self._changed:
-            while self._entries and self._entries + len(entries) > self._bound and not self._closed:
+            while self._entries and self._entries + count > self._bound and not self._closed:
                 self._changed.wait()
             if self._closed:
                 raise RuntimeError("the memo's writer is closed")
@@ -280,10 +342,10 @@ class MemoWriter:
                 self._thread = threading.Thread(target=self._work, name="kleene-memo", daemon=True)
                 self._thread.start()
             self._waiting.append((entries, done))
-            self._entries += len(entries)
+            self._entries += count
             self._changed.notify_all()
 
-    def commit(self, entries: Sequence[MemoEntry]) -> None:
+    def commit(self, entries: Entries) -> None:
         """Submits and waits. Raises what the commit raised."""
         finished = threading.Event()
         failed: list[BaseException] = []
@@ -327,7 +389,7 @@ class MemoWriter:
                 self._changed.notify_all()
             self._commit(group)
 
-    def _commit(self, group: list[tuple[Sequence[MemoEntry], Callable[[BaseException | None], None]]]) -> None:
+    def _commit(self, group: list[tuple[Entries, Callable[[BaseException | None], None]]]) -> None:
         entries = [entry for entries, _ in group for entry in entries]
         try:
             self._memo.commit(entries)
@@ -340,9 +402,10 @@ class MemoWriter:
             with contextlib.suppress(Exception):
                 done(failure)
 
-    def _commit_alone(self, entries: Sequence[MemoEntry], known: BaseException | None) -> BaseException | None:
+    def _commit_alone(self, given: Entries, known: BaseException | None) -> BaseException | None:
         """Write what can be written, in ever smaller parts, and remember the rest. ``known``: the error of all of them together."""
-        todo, refused, failure = [list(entries)], 0, known
+        entries = singles(given)
+        todo, refused, failure = [entries], 0, known
         while todo:
             part = todo.pop()
             if refused == REFUSED:
@@ -402,9 +465,37 @@ def text_array(texts: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array | 
         return pa.array([None if t is None else clean(t) for t in texts], pa.large_string())
 
 
-def entry_table(entries: Sequence[MemoEntry], now: float) -> pa.Table:
+def rows_of(entries: Entries) -> int:
+    """How many rows of the memo these are."""
+    return sum(len(e) if isinstance(e, MemoRows) else 1 for e in entries)
+
+
+def singles(entries: Entries) -> list[MemoEntry]:
+    """Entries and columns of them, one by one."""
+    found: list[MemoEntry] = []
+    for e in entries:
+        found += e.entries() if isinstance(e, MemoRows) else [e]
+    return found
+
+
+def entry_table(entries: Entries, now: float) -> pa.Table:
     """The entries as columns, the last of each key only."""
-    last = list({(e.route_key, e.spec_digest, clean(e.prompt)): e for e in entries}.values())
+    blocks = [e for e in entries if isinstance(e, MemoRows)]
+    alone = [e for e in entries if not isinstance(e, MemoRows)]
+    if blocks:
+        with contextlib.suppress(UnicodeEncodeError):
+            seen: dict[tuple[str, str], set[str]] = {}
+            for b in blocks:
+                seen.setdefault((b.route_key, b.spec_digest), set()).update(b.prompts)
+            for e in alone:
+                seen.setdefault((e.route_key, e.spec_digest), set()).add(clean(e.prompt))
+            if sum(map(len, seen.values())) == rows_of(entries):
+                return pa.concat_tables([*(b.table() for b in blocks), _entry_table(alone, now)])
+        alone = singles(entries)
+    return _entry_table(list({(e.route_key, e.spec_digest, clean(e.prompt)): e for e in alone}.values()), now)
+
+
+def _entry_table(last: list[MemoEntry], now: float) -> pa.Table:
     scopes: dict[tuple[str, str], str] = {}
     for e in last:
         pair = (e.route_key, e.spec_digest)

@@ -218,8 +218,15 @@ class Listener(Protocol):
         ...
 
 
+AtOnce: TypeAlias = Callable[[Request], "Reply | None"]
+"""One request answered without waiting. None: nothing was asked, and ``send`` must be used from now on. Raises ``ProviderError``."""
+
+
 class CallHandler(Protocol):
-    """What dispatch is given. One ``send`` is one request: no retry inside (dispatch retries, so that every request is budgeted)."""
+    """What dispatch is given. One ``send`` is one request: no retry inside (dispatch retries, so that every request is budgeted).
+
+    A handler may have ``at_once(route) -> AtOnce | None`` for routes that are ``instant``: then prompts are asked in blocks.
+    """
 
     def route(self, alias: str) -> Route:
         """The model behind an alias. Raises ``ConfigError`` (``NoModel`` where nothing is configured)."""

@@ -33,9 +33,11 @@ OVERLOADED = ("rate_limited", "overloaded")
 
 
 class Sent:
-    """What one call has sent so far, and which model answered (another than asked, where a candidate took over)."""
+    """What one call has sent so far, and which model answered (another than asked, where a candidate took over).
 
-    __slots__ = ("degraded", "failure", "retries", "route", "usage")
+    ``begun`` is what a first attempt brought that was made and settled elsewhere (``udfs.atonce``)."""
+
+    __slots__ = ("begun", "degraded", "failure", "retries", "route", "usage")
 
     def __init__(self, route: Route) -> None:
         self.route = route
@@ -43,6 +45,7 @@ class Sent:
         self.retries = 0
         self.degraded: str | None = None
         self.failure: str | None = None  # the kind of the last attempt's error
+        self.begun: Reply | ProviderError | None = None
 
     def add(self, usage: Usage) -> None:
         self.usage = usage if self.usage is None else self.usage + usage
@@ -131,6 +134,12 @@ class Sender:
                 await trio.sleep(wait)
 
     async def _attempt(self, request: Request, route: Route, ledger: Ledger, sent: Sent, heard: _Heard | None) -> Reply:
+        begun, sent.begun = sent.begun, None
+        if isinstance(begun, ProviderError):
+            raise begun
+        if begun is not None:
+            sent.degraded = begun.degraded or None
+            return begun
         more = () if heard is None else (heard,)
         reservation = await self._reserve(request, route, ledger)
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 
 def clean(text: str) -> str:
     """Joins surrogate pairs and turns each lone surrogate into U+FFFD; all other text, NUL included, is returned as it is (the same object).
@@ -14,3 +16,11 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def digest_of(prompt: str) -> str:
+    """The SHA-256 of a prompt, as the memo has it."""
+    try:
+        return hashlib.sha256(prompt.encode()).hexdigest()
+    except UnicodeEncodeError:
+        return hashlib.sha256(clean(prompt).encode()).hexdigest()

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from kleene.planner.specs import Usage
-from kleene.udfs.events import CallDropped, CallFinished, CallStreamed, Event
-from kleene.udfs.work import digest_of
+from kleene.udfs.events import CallDropped, CallFinished, CallsFinished, CallStreamed, Event
+from kleene.udfs.text import digest_of
 
 if TYPE_CHECKING:
+    from kleene.udfs.blocks import Block
     from kleene.udfs.protocols import Reply, Request
     from kleene.udfs.sending import Sent
     from kleene.udfs.statement import StatementContext
@@ -104,6 +105,31 @@ class Tracer:
                 degraded=sent.degraded,
                 wants="session" if work.lane.spec.session else "embedding" if work.lane.makes_vectors else "text",
                 error_kind=sent.failure if error is not None else None,
+            )
+        )
+
+    def block(self, context: StatementContext, block: Block) -> None:
+        """Prompts that were asked one after the other, each answered in full at its first request."""
+        lane, first = block.lane, self._calls + 1
+        self._calls += len(block)
+        self._emit(
+            CallsFinished(
+                at=block.finished[-1],
+                statement=context.statement,
+                session=context.session,
+                number=first,
+                sites=[w.site.answers.name for w in block.works],
+                alias=lane.route.alias,
+                model=lane.route.model,
+                provider=lane.route.provider,
+                wants="embedding" if lane.makes_vectors else "text",
+                started=block.started,
+                finished=block.finished,
+                input_tokens=block.input_tokens,
+                output_tokens=block.output_tokens,
+                dollars=block.dollars,
+                prompts=[w.prompt for w in block.works],
+                replies=block.texts,
             )
         )
 

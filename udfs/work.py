@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import attrs
 from kleene.planner.specs import IDENTITY, CallSpec, Usage
 from kleene.udfs.answers import Answered, AnswerReader, Unknown
 from kleene.udfs.protocols import Message, Options, Reply, Request, Route
-from kleene.udfs.text import clean
+from kleene.udfs.text import digest_of
 from kleene.udfs.tokens import CHARACTERS_PER_TOKEN, FRAMING_CHARACTERS
 
 if TYPE_CHECKING:
@@ -94,6 +93,14 @@ class Lane:
         price = self.route.price
         dollars = 0.0 if price is None else price.dollars(asked, replied)
         return Estimate(1, 0, asked, replied, dollars, int(price is None and not self.route.free))
+
+    def price_each(self, characters: Sequence[int]) -> Estimate:
+        """The sum of ``price`` over requests of one prompt each."""
+        calls, ratio, price = len(characters), self.characters_per_token, self.route.price
+        asked = sum(int((n + FRAMING_CHARACTERS) / ratio) for n in characters) + calls
+        replied = calls * min(EXPECTED_REPLY_TOKENS, self.spec.max_tokens)
+        dollars = 0.0 if price is None else price.dollars(asked, replied)
+        return Estimate(calls, 0, asked, replied, dollars, calls * int(price is None and not self.route.free))
 
 
 class Work:
@@ -245,14 +252,6 @@ def repair(request: Request, reader: AnswerReader, reply: Reply, unknown: Unknow
 
 def route_key(route: Route) -> str:
     return f"{route.provider}\n{route.endpoint}\n{route.model}"
-
-
-def digest_of(prompt: str) -> str:
-    """The SHA-256 of a prompt, as the memo has it."""
-    try:
-        return hashlib.sha256(prompt.encode()).hexdigest()
-    except UnicodeEncodeError:
-        return hashlib.sha256(clean(prompt).encode()).hexdigest()
 
 
 def estimate_tokens(request: Request) -> int:

@@ -42,6 +42,7 @@ class FunctionModel:
     on_asyncio: bool | None = attrs.field(default=None, kw_only=True)
     _limiter: trio.CapacityLimiter | None = attrs.field(default=None, init=False, repr=False)
     _loop: _AsyncioThread | None = attrs.field(default=None, init=False, repr=False)
+    _awaits: bool = attrs.field(default=False, init=False, repr=False)  # a sync function that returned an awaitable
 
     @property
     def endpoint(self) -> str:
@@ -64,6 +65,24 @@ class FunctionModel:
     def capabilities(self) -> Capabilities:
         return Capabilities(context_window=self.context_window, json_schema=True, embeddings=True)
 
+    def at_once(self, request: Request) -> Reply | None:
+        """The reply of a function that waits for nothing. None: it returned an awaitable, of which nothing has run, and ``send`` is to be used
+        from now on. Raises as ``send`` does."""
+        if self._awaits or (request.wants == "embedding" and len(request.messages) > 1):
+            return None
+        try:
+            found = self.fn(request)
+        except ProviderError:
+            raise
+        except Exception as error:
+            raise self._raised(error) from error
+        if type(found) is not str and inspect.isawaitable(found):
+            self._awaits = True
+            if inspect.iscoroutine(found):
+                found.close()
+            return None
+        return self._reply(request, found)
+
     async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Call the function once. A sync function is no checkpoint: the caller yields between calls."""
         if request.wants == "embedding" and len(request.messages) > 1:
@@ -75,7 +94,7 @@ class FunctionModel:
         except ProviderError:
             raise
         except Exception as error:
-            raise ProviderError("other", f"{self.name} raised {type(error).__name__}: {error}") from error
+            raise self._raised(error) from error
         reply = self._reply(request, found)
         if on_text is not None:
             on_text(reply.text)
@@ -86,6 +105,9 @@ class FunctionModel:
         loop, self._loop = self._loop, None
         if loop is not None:
             await trio.to_thread.run_sync(loop.stop)
+
+    def _raised(self, error: Exception) -> ProviderError:
+        return ProviderError("other", f"{self.name} raised {type(error).__name__}: {error}")
 
     def _reply(self, request: Request, found: Any) -> Reply:
         if request.wants == "embedding" and not isinstance(found, str | Reply):

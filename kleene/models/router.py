@@ -14,7 +14,7 @@ from kleene.models.breaker import Breaker
 from kleene.models.prices import Prices, load_prices
 from kleene.models.provider import EMBED_HINT, Capabilities, OnText, Provider
 from kleene.planner.errors import ConfigError, NoModel, did_you_mean
-from kleene.udfs.protocols import Options, ProviderError, Reply, Request, Route, out_of_time
+from kleene.udfs.protocols import AtOnce, Options, ProviderError, Reply, Request, Route, out_of_time
 
 Source: TypeAlias = "str | Provider"
 EMBED = "embed"
@@ -112,10 +112,7 @@ class Router:
                 async with candidate.limit:
                     reply = await _in_time(candidate, request, on_text)
         except ProviderError as error:
-            self._judge(candidate, error)
-            # A refusal that the provider has learned from is for the same candidate to hear again.
-            learned = error.kind in NOT_ITS_FAULT and error.retryable
-            error.reroute = None if learned else self._next(route)
+            self._failed(candidate, route, error)
             raise
         except BaseException:
             candidate.breaker.abandoned()
@@ -123,10 +120,37 @@ class Router:
         candidate.breaker.succeeded()
         return reply
 
+    def at_once(self, route: Route) -> AtOnce | None:
+        """How a candidate that waits for nothing answers one request; None where it must be sent to."""
+        candidate = self._candidate(route)
+        answer = getattr(candidate.provider, "at_once", None)
+        breaker, options = candidate.breaker, candidate.options
+        if answer is None or not route.instant or candidate.limit is not None or breaker.state != "closed":
+            return None
+
+        def ask(request: Request) -> Reply | None:
+            try:
+                reply: Reply | None = answer(_with_options(request, options))
+            except ProviderError as error:
+                self._failed(candidate, route, error)
+                raise
+            if reply is not None:
+                breaker.succeeded()
+            return reply
+
+        return ask
+
     async def aclose(self) -> None:
         """Close every provider that was used."""
         for provider in {id(c.provider): c.provider for cs in self._candidates.values() for c in cs}.values():
             await provider.aclose()
+
+    def _failed(self, candidate: _Candidate, route: Route, error: ProviderError) -> None:
+        """Count the failure, and say in it who is asked next."""
+        self._judge(candidate, error)
+        # A refusal that the provider has learned from is for the same candidate to hear again.
+        learned = error.kind in NOT_ITS_FAULT and error.retryable
+        error.reroute = None if learned else self._next(route)
 
     def _judge(self, candidate: _Candidate, error: ProviderError) -> None:
         if error.kind in NOT_ITS_FAULT:

@@ -39,7 +39,11 @@ class EventFile:
 
     def append(self, events: Iterable[dict[str, Any]]) -> None:
         """Writes the events. Raises OSError; what was written in part is skipped by readers."""
-        data = b"".join(line(event) for event in events)
+        self.write(map(line, events))
+
+    def write(self, lines: Iterable[bytes]) -> None:
+        """Like ``append``, of events as ``line`` gives them."""
+        data = b"".join(lines)
         if not data:
             return
         descriptor = self._open()

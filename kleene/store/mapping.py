@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kleene.store.columns import CallColumns
 from kleene.store.schema import Table
 from kleene.udfs.memo import text_array
 from kleene.udfs.text import clean
@@ -57,7 +58,13 @@ class Batch:
         self._calls: dict[
             object, Row
         ] = {}  # finished calls as they came: there can be a million, and they seldom come in pieces
+        self._blocks: list[CallColumns] = []
         self.size = 0
+
+    def add_block(self, block: CallColumns) -> None:
+        """Takes many finished calls."""
+        self._blocks.append(block)
+        self.size += len(block)
 
     def add(self, event: Row) -> None:
         """Takes an event as its JSON form has it. Events of unknown kinds, and those without their key, are left out."""
@@ -84,9 +91,13 @@ class Batch:
         table, columns = self._into[BUSIEST]
         if table.name in self._rows:
             self._mix_calls()
-        elif self._calls:
+        else:
             calls, types = list(self._calls.values()), dict(table.columns)
-            yield table, pa.table({c: CONVERT[types[c]]([e.get(f) for e in calls]) for f, c in columns.items()})
+            parts = [b.table(columns, types) for b in self._blocks]
+            if calls:
+                parts.append(pa.table({c: CONVERT[types[c]]([e.get(f) for e in calls]) for f, c in columns.items()}))
+            if parts:
+                yield table, pa.concat_tables(parts)
         for name, rows in self._rows.items():
             table = self._tables[name]
             yield table, arrow(table, list(rows.values()))
@@ -100,9 +111,12 @@ class Batch:
     def _mix_calls(self) -> None:
         """Treats the finished calls like all other events: they meet rows of their keys that came before."""
         table, columns = self._into[BUSIEST]
-        calls, self._calls = self._calls, {}
+        calls, self._calls = list(self._calls.values()), {}
+        blocks, self._blocks = self._blocks, []
+        for block in blocks:
+            calls += block.forms()
         self.size -= len(calls)
-        for event in calls.values():
+        for event in calls:
             self._merge(table, {columns[f]: v for f, v in event.items() if f in columns and v is not None})
 
     def _merge(self, table: Table, row: Row) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import duckdb
 
-from kleene.store.eventfile import ROTATE_BYTES, EventFile, events_path
+from kleene.store.columns import CallColumns
+from kleene.store.eventfile import ROTATE_BYTES, EventFile, events_path, line
 from kleene.store.folder import make_private
 from kleene.store.mapping import Batch, hide_texts
 from kleene.store.schema import TRACE, Table
-from kleene.udfs.events import CallDropped, CallStreamed
+from kleene.udfs.events import CallDropped, CallsFinished, CallStreamed
 from kleene.udfs.memo import registered, retry_conflicts
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class TraceWriter:
         self._problems: list[str] = []
         self._bound = bound
         self._queue: list[tuple[Event, bool]] = []
+        self._rows = 0  # of the trace, that wait in the queue
         self._kept: Batch | None = None
         self._taken = 0
         self._done = 0
@@ -69,18 +71,20 @@ class TraceWriter:
         """Takes an event; pieces of replies are passed over. After ``close`` it is counted as lost."""
         if type(event) in FOR_DISPLAYS:
             return
+        count = len(event) if isinstance(event, CallsFinished) else 1
         with self._changed:
-            if len(self._queue) >= self._bound:
-                self._changed.wait_for(lambda: len(self._queue) < self._bound or self._closed, PATIENCE_S)
-            if self._closed or len(self._queue) >= self._bound:
-                self.lost += 1
+            if self._rows >= self._bound:
+                self._changed.wait_for(lambda: self._rows < self._bound or self._closed, PATIENCE_S)
+            if self._closed or self._rows >= self._bound:
+                self.lost += count
                 return
             self._queue.append((event, self.trace_text))
+            self._rows += count
             self._taken += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="kleene-trace", daemon=True)
                 self._thread.start()
-            if len(self._queue) == 1 or len(self._queue) == BATCH:
+            if len(self._queue) == 1 or self._rows - count < BATCH <= self._rows:
                 self._changed.notify_all()
 
     @property
@@ -134,23 +138,28 @@ class TraceWriter:
         """The next events, all that wait; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._closed)
-            self._changed.wait_for(lambda: len(self._queue) >= BATCH or self._hurry or self._closed, DELAY_S)
-            events, self._queue = self._queue, []
+            self._changed.wait_for(lambda: self._rows >= BATCH or self._hurry or self._closed, DELAY_S)
+            events, self._queue, self._rows = self._queue, [], 0
             self._hurry = False
             self._changed.notify_all()
         return events if events or not self._closed else None
 
     def _write(self, events: list[tuple[Event, bool]]) -> None:
-        batch, forms = Batch(TRACE), []
+        batch, lines = Batch(TRACE), []
         for event, trace_text in events:
+            if isinstance(event, CallsFinished):
+                block = CallColumns.of(event, trace_text=trace_text)
+                batch.add_block(block)
+                lines += block.lines()
+                continue
             form = self._forms.of(event)
             if not trace_text:
                 hide_texts(form)
             batch.add(form)
-            forms.append(form)
+            lines.append(line(form))
         if self._file is not None:
             try:
-                self._file.append(forms)
+                self._file.write(lines)
             except OSError as error:
                 self._problem(f"the event file {self._file.path} was not written: {error.strerror}")
         if self._kept is not None:
@@ -163,11 +172,16 @@ class TraceWriter:
             self._problem(f"the trace was not written: {str(error).splitlines()[0]}")
 
     def _insert(self, batch: Batch) -> None:
-        retry_conflicts(lambda: self._insert_once(batch), CONFLICT_PATIENCE_S)
+        try:
+            # A finished call is a new row but for those that come in pieces, and looking for it costs as much as writing it.
+            self._insert_once(batch, new=("trace_calls",))
+        except (duckdb.ConstraintException, duckdb.TransactionException):
+            retry_conflicts(lambda: self._insert_once(batch), CONFLICT_PATIENCE_S)
         if self._path is not None:
             make_private(self._path)
 
-    def _insert_once(self, batch: Batch) -> None:
+    def _insert_once(self, batch: Batch, new: tuple[str, ...] = ()) -> None:
+        """Write all tables in one transaction; rows of those in ``new`` must not be there."""
         with contextlib.ExitStack() as stack:
             tables = []
             for table, rows in batch.tables():  # before BEGIN: in a transaction that failed no name can be taken back
@@ -176,7 +190,7 @@ class TraceWriter:
             self._cursor.execute("BEGIN")
             try:
                 for table in tables:
-                    self._cursor.execute(insert(table))
+                    self._cursor.execute(insert(table, new=table.name in new))
                 self._cursor.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(duckdb.Error):
@@ -221,15 +235,15 @@ def rows_of(table: Table) -> str:
     return f"kleene_new_{table.name}"
 
 
-def insert(table: Table) -> str:
-    """The statement that adds registered rows; rows of a key that is there fill what they know.
+def insert(table: Table, *, new: bool = False) -> str:
+    """The statement that adds registered rows; rows of a key that is there fill what they know (``new``: there is none).
 
     >>> from kleene.store.schema import Table
     >>> insert(Table("t", (("a", "VARCHAR"), ("b", "BIGINT")), ("a",)))
     'INSERT INTO t BY NAME SELECT * FROM kleene_new_t ON CONFLICT (a) DO UPDATE SET b = coalesce(excluded.b, t.b)'
     """
     text = f"INSERT INTO {table.name} BY NAME SELECT * FROM {rows_of(table)}"
-    if not table.key:
+    if new or not table.key:
         return text
     rest = [name for name, _ in table.columns if name not in table.key]
     fill = ", ".join(f"{name} = coalesce(excluded.{name}, {table.name}.{name})" for name in rest)

@@ -15,7 +15,7 @@ from kleene.models.router import Alias, Router
 from kleene.planner.settings import Settings
 from kleene.planner.specs import IDENTITY, AnswerType, BudgetLimits, CallSpec, Price, Template, Volatility
 from kleene.udfs.dispatch import Dispatcher
-from kleene.udfs.events import CallFinished, Event
+from kleene.udfs.events import CallFinished, CallsFinished, Event
 from kleene.udfs.gate import Gate
 from kleene.udfs.ledger import Ledger
 from kleene.udfs.lookups import Key, SiteAnswers
@@ -91,7 +91,13 @@ class World:
         return dict(site.answers.answers)
 
     def calls(self) -> list[CallFinished]:
-        return [e for e in self.events if isinstance(e, CallFinished)]
+        found: list[CallFinished] = []
+        for event in self.events:
+            if isinstance(event, CallsFinished):
+                found += event.one_by_one()
+            elif isinstance(event, CallFinished):
+                found.append(event)
+        return found
 
 
 def quick(handler: CallHandler, gate: Gate, patience_s: float = 5.0) -> Sender:

@@ -34,7 +34,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 
 class Asked:
-    """Answers with a kilobyte, and counts each prompt."""
+    """Answers with two kilobytes, so that all of them never fit, and counts each prompt."""
 
     def __init__(self) -> None:
         self.prompts: collections.Counter[str] = collections.Counter()
@@ -42,7 +42,7 @@ class Asked:
     def __call__(self, request: Any) -> str:
         prompt = request.messages[0].text.split("\n", 1)[0]
         self.prompts[prompt] += 1
-        return prompt + "!" * 1000
+        return prompt + "!" * 2000
 
     async def later(self, request: Any) -> str:
         return self(request)
@@ -66,7 +66,7 @@ def test_what_was_paid_for_is_not_paid_again(small: Path, waits: bool) -> None:
     assert 0 < first <= ROWS
     assert mount(small, "64m", "remount")
     result = k.sql(SQL)
-    assert all(answer == body + "!" * 1000 for body, answer in result.fetchall())
+    assert all(answer == body + "!" * 2000 for body, answer in result.fetchall())
     assert len(result) == ROWS
     assert result.usage.requests == ROWS - first
     assert max(asked.prompts.values()) == 1

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import get_type_hints
 
 import attrs
 
-from kleene.store.mapping import INTO, Batch, columns_of
+from kleene.store.columns import CallColumns
+from kleene.store.eventfile import line
+from kleene.store.mapping import INTO, Batch, columns_of, hide_texts
 from kleene.store.schema import TRACE
+from kleene.store.writer import Forms
 from kleene.udfs import events
 
-# CallStreamed and CallDropped are for displays: the writer passes them over, the whole reply is in the call's own row.
+# CallStreamed and CallDropped are for displays: the writer passes them over, the whole reply is in the call's own row. CallsFinished stands for
+# so many CallFinished.
 LEFT_OUT = {
     ("StatementPlanned", "at"),
     ("RunOfStatement", "session"),
@@ -26,7 +31,7 @@ def test_every_event_has_a_table_and_every_field_a_column() -> None:
         for k in vars(events).values()
         if isinstance(k, type)
         and issubclass(k, events.Event)
-        and k not in (events.Event, events.CallStreamed, events.CallDropped)
+        and k not in (events.Event, events.CallStreamed, events.CallDropped, events.CallsFinished)
     ]
     assert {k.__name__ for k in kinds} == set(INTO)
     for kind in kinds:
@@ -35,6 +40,43 @@ def test_every_event_has_a_table_and_every_field_a_column() -> None:
         missing = {(kind.__name__, f) for f in fields - set(columns)} - LEFT_OUT
         assert missing == set()
         assert get_type_hints(kind)
+
+
+def test_many_calls_in_one_event_leave_the_rows_and_lines_of_single_ones() -> None:
+    odd = ["a", 'say "ü"\n\t\x00', "\ud800", "😀" * 3]
+    block = events.CallsFinished(
+        at=9.5,
+        statement="1",
+        session=None,
+        number=7,
+        sites=["1:1", "1:2", "1:1", "1:1"],
+        alias="worker",
+        model='m"',
+        provider="p",
+        wants="text",
+        started=[1.25, 1.25, 2.0, 2.0],
+        finished=[1.5, 1.5, 2.5, 2.5],
+        input_tokens=[1, 2, 3, 4],
+        output_tokens=[4, 3, 2, 1],
+        dollars=[0.0, 0.25, 1e-7, 0.5],
+        prompts=odd,
+        replies=odd[::-1],
+    )
+    forms = Forms()
+    for trace_text in (True, False):
+        together, apart, lines = Batch(TRACE), Batch(TRACE), []
+        columns = CallColumns.of(block, trace_text=trace_text)
+        together.add_block(columns)
+        for event in block.one_by_one():
+            form = forms.of(event)
+            if not trace_text:
+                hide_texts(form)
+            apart.add(form)
+            lines.append(json.loads(line(form)))
+        assert rows(together) == rows(apart)
+        assert [json.loads(x) for x in columns.lines()] == lines
+        together.merge(apart)  # as when an earlier batch could not be written
+        assert rows(together) == rows(apart)
 
 
 def test_every_renamed_field_goes_to_a_column_that_exists() -> None:
