@@ -239,6 +239,22 @@ class Connection:
         except duckdb.Error:
             return None
 
+    def counts(self, query: str, limit_ms: int) -> tuple[int, ...] | None:
+        """The numbers of a query's one row; None where it fails, takes longer, or runs in the user's transaction, which either would abort."""
+        try:
+            if not self.in_autocommit():
+                return None
+            timer = threading.Timer(limit_ms / 1000, self.interrupt)
+            timer.daemon = True
+            timer.start()
+            try:
+                rows = self.con.execute(query).fetchall()
+            finally:
+                timer.cancel()
+        except duckdb.Error:
+            return None
+        return tuple(int(value) for value in rows[0])
+
     def knows_type(self, kind: str) -> bool:
         """DuckDB has a type of this name; also said of all types inside the user's transaction, which a wrong one would abort."""
         try:

@@ -28,6 +28,7 @@ from kleene.planner.calibration import calibrating, key_of, with_calibrations
 from kleene.planner.callplan import CallPlan
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
+from kleene.planner.fragment import fragment_of
 from kleene.planner.plan import plan as plan_statement
 from kleene.planner.specs import FunctionSpec, Usage
 from kleene.planner.statements import Statement, fill_parameters, has_own, number_placeholders, parse, span_of
@@ -497,9 +498,12 @@ class Executor:
             return found or pure_plan(statement.text, "query" if is_query else "other")
 
     def _explained(self, statement: Statement, plan: CallPlan, params: Params, frame: FrameType | None) -> Plan:
+        fragment = fragment_of(plan.tree if statement.tree is None else statement.tree)
         with self._tables(plan.tree, frame), self._run_as(statement, plan) as running:
             return self.connection.in_worker(
-                lambda: explain(running, cheapest(running, plan, params), params, self.state.settings.pilot),
+                lambda: explain(
+                    running, cheapest(running, plan, params), params, self.state.settings.pilot, fragment=fragment
+                ),
                 running.cancel,
             )
 

@@ -15,6 +15,7 @@ from kleene.pilot import Piloted, Reached, pilot
 from kleene.planner.callplan import CallPlan, Site, StopSpec, leaves
 from kleene.planner.emit import emit
 from kleene.planner.errors import NoModel, number
+from kleene.planner.joining import JoinSpec
 from kleene.udfs.lookups import SiteAnswers
 from kleene.udfs.routes import Route
 from kleene.udfs.statement import Ask, CallSite
@@ -67,6 +68,7 @@ class Plan:
     alternatives: tuple[str, ...] = ()
     fragment: str = ""
     order: tuple[str, ...] = ()
+    joins: tuple[JoinSpec, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -86,7 +88,9 @@ class Plan:
             "exact": self.exact,
             "kind": self.kind,
             "rules": list(self.rules),
+            "fragment": self.fragment,
             "order": [line.removeprefix("order: ") for line in self.order],
+            "joins": [join.to_dict() for join in self.joins],
             "duckdb_sql": self.duckdb_sql,
             "sites": [
                 {
@@ -120,8 +124,9 @@ def pure_plan(text: str, kind: str = "query") -> Plan:
     )
 
 
-def explain(running: Running, plan: CallPlan, params: Any, pilots: int = 0) -> Plan:
-    """Count what the first level needs, and price it. Sends nothing but at most ``pilots`` arguments of each call, to learn what they lead to."""
+def explain(running: Running, plan: CallPlan, params: Any, pilots: int = 0, *, fragment: str = "") -> Plan:
+    """Count what the first level needs, and price it. Sends nothing but at most ``pilots`` arguments of each call, to learn what they lead to.
+    ``fragment`` is what the statement's is called."""
     around = running.around
     if plan.routes and not around.connection.in_autocommit():
         plan = plan.as_written()
@@ -176,6 +181,8 @@ def explain(running: Running, plan: CallPlan, params: Any, pilots: int = 0) -> P
             # The same arguments, of which the proxy leaves some.
             like = CallSite(site.spec, site.volatility, SiteAnswers(name=str(site.number)))
             item = _in_band(site, price(running, _new([Ask(like, a.key) for a in notes[proxy.number]], seen)))
+        elif waits and (expected := _expected(plan, site)) is not None:
+            item = _joined(site, expected, waits, by_number)
         elif waits:
             item = _guess(site, waits, by_number)
         elif problem is not None:
@@ -185,7 +192,7 @@ def explain(running: Running, plan: CallPlan, params: Any, pilots: int = 0) -> P
         found.append(item)
         by_number[site.number] = item
         unpriced = unpriced or bool(estimate.unpriced)
-    return explained(found, plan, running, unpriced, kept, tuple(route.planned_order() for route in routes))
+    return explained(found, plan, running, unpriced, kept, tuple(route.planned_order() for route in routes), fragment)
 
 
 def explained(
@@ -195,6 +202,7 @@ def explained(
     unpriced: bool,
     kept: int = 0,
     order: tuple[str, ...] = (),
+    fragment: str = "",
 ) -> Plan:
     """The plan of these estimates, in the order of the text; ``kept`` pure blocks would stay in temp tables. ``order`` has a line for each
     route."""
@@ -208,8 +216,19 @@ def explained(
         unpriced=unpriced,
     )
     text = emit(plan, str(running.number), suffix=running.around.suffix, pretty=True)
-    told = render(found, summary, plan, exact, kept, order)
-    return Plan(tuple(found), summary, exact, plan.rules, text, told, plan.kind, order=order)
+    told = render(found, summary, plan, exact, kept, order, fragment)
+    return Plan(
+        tuple(found),
+        summary,
+        exact,
+        plan.rules,
+        text,
+        told,
+        plan.kind,
+        fragment=fragment,
+        order=order,
+        joins=plan.joins,
+    )
 
 
 def _kept(running: Running, plan: CallPlan, *, slow: bool) -> int:
@@ -371,6 +390,22 @@ def _guess(site: Site, waits: frozenset[int], known: dict[int, SiteEstimate]) ->
     return SiteEstimate(site, calls, 0, round(like.tokens * scale), like.dollars * scale, False, why)
 
 
+def _expected(plan: CallPlan, site: Site) -> float | None:
+    """The calls that the search for a join's order expects of a site."""
+    return next((found for join in plan.joins if (found := join.expected(site.number)) is not None), None)
+
+
+def _joined(site: Site, expected: float, waits: frozenset[int], known: dict[int, SiteEstimate]) -> SiteEstimate:
+    """A site of a join's condition, whose arguments the search has counted."""
+    calls = round(expected)
+    like = next((known[w] for w in sorted(waits) if w in known and known[w].calls), None)
+    scale = calls / like.calls if like is not None and like.calls else 0.0
+    tokens = round(like.tokens * scale) if like is not None else 0
+    dollars = like.dollars * scale if like is not None else 0.0
+    why = f"waits for {', '.join(f'#{w}' for w in sorted(waits))}; from the order below"
+    return SiteEstimate(site, calls, 0, tokens, dollars, False, why)
+
+
 def _new(asks: list[Ask], seen: set[tuple[str, str, str]]) -> list[Ask]:
     found = []
     for ask in asks:
@@ -400,6 +435,7 @@ def render(
     exact: bool,
     kept: int = 0,
     order: Sequence[str] = (),
+    fragment: str = "",
 ) -> str:
     lines = []
     for item in sites:
@@ -421,7 +457,11 @@ def render(
     money = "unpriced" if total.unpriced else f"${number(total.dollars)}"
     lines.append(f"total: {sign}{count_of(total.calls, 'call')}, ~{total.tokens} tok, {money}")
     lines.extend(sorted({s.site.cascade.describe() for s in sites if s.site.cascade is not None}))
+    for join in plan.joins:
+        lines += join.lines()
     lines += order
+    if fragment:
+        lines.append(f"fragment: {fragment}")
     rules = list(plan.rules)
     if plan.compact is not None:
         rules.append("distinct_first where rows are many and arguments few")

@@ -37,7 +37,12 @@ class Keeping:
     guarded: Callable[[Callable[[], Fetched]], Fetched]
     plan: CallPlan | None = None
     _tables: list[str] = attrs.field(factory=list)
-    _tried: bool = False
+    _tried: bool = attrs.field(default=False, alias="tried")
+
+    @classmethod
+    def never(cls, connection: Connection, settings: Settings, statement: str, suffix: str) -> Keeping:
+        """One that keeps nothing, for a small query of our own."""
+        return cls(connection, settings, statement, suffix, None, lambda execute: execute(), tried=True)
 
     def keep_if_slow(self, plan: CallPlan, runs: int, first_s: float) -> bool:
         """Keep after so many runs, the first of which took so long, where another is needed now and may not be the last."""

@@ -19,6 +19,8 @@ from kleene.planner.callplan import CallPlan
 from kleene.planner.dialect import CallSQL
 from kleene.planner.emit import emit
 from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneError, NoModel, Refused, number
+from kleene.planner.plan import as_written, reordered, sampling
+from kleene.planner.rules.join_order import SAMPLE
 from kleene.planner.specs import BudgetLimits, Volatility
 from kleene.result import Result
 from kleene.udfs.asking import Caller
@@ -199,6 +201,7 @@ class Running:
         keeping = Keeping(around.connection, around.settings, str(self.number), around.suffix, params, self._guarded)
         try:
             try:
+                plan = self._sampled(plan, params)
                 return self._in_order(plan, params, keeping)
             except Shifting:
                 if not (keeping.plan or keeping.keep(plan)):
@@ -215,18 +218,36 @@ class Running:
         finally:
             keeping.close()
 
+    def _sampled(self, plan: CallPlan, params: Params) -> CallPlan:
+        """The plan in the order that a sample of each condition's arguments calls for, where its rule wants one."""
+        around = self.around
+        rates: dict[str, float] = {}
+        left = self.context.ledger.remaining().calls
+        for sample in sampling(plan, around.settings, around.connection):
+            (join,) = sample.joins
+            if left is not None and left < join.least:
+                continue  # what cannot be paid as a whole is not begun
+            keeping = Keeping.never(around.connection, around.settings, str(self.number), around.suffix)
+            with suppress(duckdb.Error, Disordered, Shifting):
+                found = self._loop(sample, used(sample, params), keeping)
+                assert found.table is not None
+                for row in found.table.to_pylist():
+                    rates[join.conditions[row["c"]].text] = (row["p"] + 1) / (SAMPLE + 2)
+        return reordered(plan, around.settings, around.connection, rates) if rates else plan
+
     def _in_order(self, plan: CallPlan, params: Params, keeping: Keeping) -> Fetched:
         """The loop, with conditions in an order of our own where that can be taken back: an error would cost the user's transaction."""
-        if not plan.routes:
+        around = self.around
+        if not plan.is_reordered:
             return self._loop(plan, params, keeping)
-        if not self.around.connection.in_autocommit():
-            return self._loop(plan.as_written(), params, keeping)
+        if not around.connection.in_autocommit():
+            return self._loop(as_written(plan, around.settings, around.connection), params, keeping)
         try:
             return self._loop(plan, params, keeping)
         except Disordered:
             if keeping.plan is not None:
-                keeping.plan = keeping.plan.as_written()
-            return self._loop(plan.as_written(), params, keeping)
+                keeping.plan = None if plan.joins else keeping.plan.as_written()
+            return self._loop(as_written(plan, around.settings, around.connection), params, keeping)
 
     def _loop(self, plan: CallPlan, params: Params, keeping: Keeping) -> Fetched:
         around = self.around
@@ -266,9 +287,7 @@ class Running:
                 c.name for c in looked_up if plan.site(int(c.name.split(":")[1])).is_independent and c.name not in waved
             ),
             execute=lambda: texts.run(
-                lambda chosen, given: self._run_text(
-                    chosen, given, routes, query=plan.kind == "query", transaction=own_transaction
-                ),
+                lambda chosen, given: self._run_text(chosen, given, routes, plan, transaction=own_transaction),
                 [c.answers for c in looked_up],
             ),
             asking=self._caller,
@@ -291,7 +310,7 @@ class Running:
         try:
             result = run_to_fixpoint(loop)
             assert isinstance(result, Fetched)
-            self._order = tuple(route.found_order() for route in routes)
+            self._order = (*(join.lines()[0] for join in plan.joins), *(route.found_order() for route in routes))
             return result
         finally:
             self._caller.close()
@@ -368,12 +387,16 @@ class Running:
         services = self.around.services
         self.wait(services.runtime.submit(services.dispatcher.afford, self.context, wanted))
 
-    def _run_text(self, text: str, params: Params, routes: list[Route], *, query: bool, transaction: bool) -> Fetched:
-        """One run of a text. Raises ``Disordered`` for an error of DuckDB in one with routes: as written there may be none."""
+    def _run_text(
+        self, text: str, params: Params, routes: list[Route], plan: CallPlan, *, transaction: bool
+    ) -> Fetched:
+        """One run of a text. Raises ``Disordered`` for an error of DuckDB in one with an order of our own: as written there may be none."""
         try:
-            return self._execute(text, params, query=query, transaction=transaction, routes=routes)
+            return self._execute(text, params, query=plan.kind == "query", transaction=transaction, routes=routes)
         except duckdb.Error as error:
-            if not routes or "Python exception" in str(error):  # of a function of ours: a fault, whatever the order
+            if not plan.is_reordered or "Python exception" in str(
+                error
+            ):  # of a function of ours: a fault, whatever the order
                 raise
             raise Disordered from error
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import attrs
 from sqlglot import exp
 
-from kleene.planner.calls import Call, calls_in, nodes
+from kleene.planner.calls import Call, Ready, calls_in, nodes
+from kleene.planner.joining import JoinSpec
 from kleene.planner.settings import Settings
 from kleene.planner.specs import CallSpec, Span, Volatility
 
@@ -139,7 +140,8 @@ class CallPlan:
     are paid for. ``rules`` names the rules that changed it. ``alternatives`` are
     other plans with the same rows, to be priced against this one. ``compact`` is the same statement over the same sites for inputs of many
     rows with few distinct arguments (rule ``distinct_first``), and ``rows`` the query that counts those rows. ``kept`` are the blocks that are
-    kept in temp tables, each of which may read those before it (rule ``materialise``).
+    kept in temp tables, each of which may read those before it (rule ``materialise``). ``joins`` tell of the blocks whose conditions are
+    asked in an order of our own (rule ``join_order``), and ``unjoined`` is the plan as it was before.
     """
 
     tree: exp.Expr
@@ -154,6 +156,13 @@ class CallPlan:
     compact: CallPlan | None = None
     rows: exp.Expr | None = None
     kept: tuple[Kept, ...] = ()
+    joins: tuple[JoinSpec, ...] = ()
+    unjoined: CallPlan | None = None
+
+    @property
+    def is_reordered(self) -> bool:
+        """Conditions are asked in an order of our own: an error of DuckDB may be of that order alone."""
+        return bool(self.routes or self.joins)
 
     def site(self, number: int) -> Site:
         return self.sites[number - 1]
@@ -161,9 +170,10 @@ class CallPlan:
     def controls(self, number: int) -> frozenset[int]:
         """The other sites whose answers decide whether this one is reached: conditions around it, stages below it, its block's WHERE."""
         found: set[int] = set()
+        ctes = {cte.alias.lower(): cte.this for cte in self.tree.find_all(exp.CTE)}
         for call in self.tree.find_all(Call):
             if call.site == number:
-                found |= _controls(call)
+                found |= _controls(call, ctes)
         return frozenset(found - {number} - self.site(number).depends)
 
     def proxy_of(self, site: Site) -> Site | None:
@@ -202,7 +212,7 @@ class CallPlan:
         return attrs.evolve(self, tree=tree, rules=(*self.rules, rule))
 
 
-def _controls(call: exp.Expr) -> set[int]:
+def _controls(call: exp.Expr, ctes: dict[str, exp.Expr]) -> set[int]:
     found: set[int] = set()
     child, parent = call, call.parent
     while parent is not None:
@@ -225,8 +235,24 @@ def _controls(call: exp.Expr) -> set[int]:
                 before = []
         for node in before:
             if isinstance(node, exp.Expr):
-                found |= {c.site for c in calls_in(node)}
+                found |= _reached(node, ctes)
         child, parent = parent, parent.parent
+    return found
+
+
+def _reached(node: exp.Expr, ctes: dict[str, exp.Expr]) -> set[int]:
+    """The sites in a tree, and in the CTEs that it reads."""
+    found: set[int] = set()
+    todo, seen = [node], set[str]()
+    while todo:
+        for inner in nodes(todo.pop()):
+            if isinstance(inner, Call | Ready):
+                found.add(inner.site)
+            elif isinstance(inner, exp.Table) and not inner.args.get("db"):
+                name = inner.name.lower()
+                if name in ctes and name not in seen:
+                    seen.add(name)
+                    todo.append(ctes[name])
     return found
 
 
@@ -241,6 +267,11 @@ class Relations(Protocol):
         """What ORDER BY means where it does not say: ``ASC`` or ``DESC``, ``NULLS LAST`` or ``NULLS FIRST``."""
         ...
 
+    def counts(self, query: str, limit_ms: int) -> tuple[int, ...] | None:
+        """The numbers in the one row of a query, None where it cannot be had in so many milliseconds, or not without risk to the user's
+        transaction."""
+        ...
+
     def clock(self) -> dict[str, tuple[str, str]]:
         """Clock functions fixed for this statement: name → (value as text, DuckDB type)."""
         ...
@@ -248,10 +279,11 @@ class Relations(Protocol):
 
 @attrs.frozen
 class PlanContext:
-    """What rules may use besides the plan."""
+    """What rules may use besides the plan. ``rates``: condition as the user wrote it → the share of its arguments that passes."""
 
     settings: Settings
     relations: Relations
+    rates: Mapping[str, float] = attrs.field(factory=dict)
 
 
 Rule = Callable[[CallPlan, PlanContext], CallPlan]

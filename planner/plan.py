@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
-from kleene.planner.callplan import CallPlan, PlanContext, Relations
+from kleene.planner.callplan import CallPlan, PlanContext, Relations, Rule
 from kleene.planner.catalog import Catalog
 from kleene.planner.resolve import resolve
-from kleene.planner.rules import apply
+from kleene.planner.rules import RULES, apply, guard, join_order
 from kleene.planner.rules.rounds import rounds
 from kleene.planner.settings import Settings
 from kleene.planner.statements import Statement
 from kleene.planner.waiting import waits
+
+
+def reordered(plan: CallPlan, settings: Settings, relations: Relations, rates: Mapping[str, float]) -> CallPlan:
+    """A plan whose joins have an order of our own (rule ``join_order``), with the order that these pass rates give: condition as the user
+    wrote it → the share that passes."""
+    assert plan.unjoined is not None
+    return _finished(plan.unjoined, PlanContext(settings, relations, rates), since=join_order)
+
+
+def sampling(plan: CallPlan, settings: Settings, relations: Relations) -> list[CallPlan]:
+    """For each join whose order rests on pass rates that are not known, a query for them over the sites of the plan. Its rows are a condition's
+    index, and how many of ``SAMPLE`` of its arguments pass."""
+    context = PlanContext(settings, relations)
+    sites = tuple(attrs.evolve(s, waits=frozenset()) for s in plan.sites)
+    return [
+        apply(CallPlan(join.sample, sites, joins=(join,)), context, since=guard)
+        for join in plan.joins
+        if join.sample is not None
+    ]
+
+
+def as_written(plan: CallPlan, settings: Settings, relations: Relations) -> CallPlan:
+    """The plan with its conditions in the order of the text, and its relations joined before the first of them."""
+    if plan.unjoined is not None:
+        off = attrs.evolve(settings, rules_off=settings.rules_off | {"join_order"})
+        plan = _finished(plan.unjoined, PlanContext(off, relations), since=join_order)
+    return plan.as_written()
 
 
 def plan(statement: Statement, catalog: Catalog, settings: Settings, relations: Relations) -> CallPlan | None:
@@ -32,7 +61,11 @@ def _plan(statement: Statement, catalog: Catalog, settings: Settings, relations:
     resolved = resolve(statement, catalog, settings)
     if resolved is None:
         return None
-    context = PlanContext(settings, relations)
-    made = rounds(apply(resolved, context), context)
+    return _finished(resolved, PlanContext(settings, relations))
+
+
+def _finished(plan: CallPlan, context: PlanContext, since: Rule = RULES[0]) -> CallPlan:
+    """The plan after all rules from one on."""
+    made = rounds(apply(plan, context, since=since), context)
     below = waits(made.tree) if len(made.sites) > 1 else {}
     return attrs.evolve(made, sites=tuple(attrs.evolve(s, waits=below.get(s.number, s.waits)) for s in made.sites))

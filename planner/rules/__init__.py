@@ -14,6 +14,7 @@ from kleene.planner.rules.distinct_on_first import distinct_on_first
 from kleene.planner.rules.freeze import freeze
 from kleene.planner.rules.guard import guard
 from kleene.planner.rules.inner_guard import inner_guard
+from kleene.planner.rules.join_order import join_order
 from kleene.planner.rules.limit_lateral import limit_lateral
 from kleene.planner.rules.limit_stop import limit_stop
 from kleene.planner.rules.limit_union import limit_union
@@ -38,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     qualify_first,
     quantified,  # before semi_first: what is an EXISTS asks for less
     semi_first,
+    join_order,  # before order, which goes on within what is asked together
     order,  # before stage: what it brings together is one condition to all that follow
     stage,  # before guard: what a stage separates needs no guard, and stages copy nothing
     guard,
@@ -59,6 +61,7 @@ NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
     qualify_first: (exp.Qualify,),
     quantified: (exp.In, exp.Any, exp.All),
     semi_first: (exp.In,),
+    join_order: (exp.Join,),
     order: (exp.Where,),
     stage: (exp.Where,),
     inner_guard: (exp.Case,),
@@ -70,8 +73,9 @@ NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
 }
 
 
-def apply(plan: CallPlan, context: PlanContext) -> CallPlan:
-    return _apply(plan, context, RULES)
+def apply(plan: CallPlan, context: PlanContext, *, since: Rule = RULES[0]) -> CallPlan:
+    """The plan after all rules from one on."""
+    return _apply(plan, context, RULES[RULES.index(since) :])
 
 
 def _apply(plan: CallPlan, context: PlanContext, rules: tuple[Rule, ...]) -> CallPlan:
@@ -86,4 +90,4 @@ def _apply(plan: CallPlan, context: PlanContext, rules: tuple[Rule, ...]) -> Cal
     return plan
 
 
-__all__ = ["LATE", "RULES", "apply"]
+__all__ = ["LATE", "RULES", "apply", "guard", "join_order"]

@@ -86,6 +86,7 @@ class _Keeper:
         for cte in reversed(self._ctes):
             if cte.alias.lower() in self._impure:
                 self._cover(cte.this)
+        behind = {id(cte): self._ctes_of(cte) for cte in self._ctes}  # now: one that is dropped has none around it
         self._drop_unread()
         around = query.parent  # the query itself may be kept by now
         assert around is not None
@@ -93,7 +94,7 @@ class _Keeper:
         left = [t for t in around.find_all(exp.Table) if not (isinstance(targets, exp.Expr) and _is_inside(t, targets))]
         if not self._kept or any(map(self._is_read, left)):
             raise Opaque
-        return self._with_their_ctes()
+        return self._with_their_ctes(behind)
 
     # -- what is pure ------------------------------------------------------------------------------------------------------------------
 
@@ -301,7 +302,7 @@ class _Keeper:
             names = names.union(*(_tables(c.this) for c in around if c.alias.lower() in names))
         return [c for c in around if c.alias.lower() in names]
 
-    def _with_their_ctes(self) -> tuple[Kept, ...]:
+    def _with_their_ctes(self, behind: dict[int, list[exp.CTE]]) -> tuple[Kept, ...]:
         """What is kept with the CTEs that it reads; one that several read is kept itself, before them."""
         shared: list[exp.CTE] = []
         for cte in self._ctes:
@@ -311,7 +312,7 @@ class _Keeper:
         for cte in shared:
             rows = exp.Select(expressions=[exp.Star()])
             rows.set("from_", exp.From(this=exp.Table(this=copied(cte.args["alias"].this))))
-            uses = [c for c in self._ctes_of(cte) if c is not cte]
+            uses = [c for c in behind[id(cte)] if c is not cte]
             query = self._with_ctes(rows, [*uses, cte], first)
             first[id(cte)] = Kept(len(self._kept) + len(first) + 1, query)
         rest = [

@@ -57,7 +57,7 @@ def _route(condition: exp.Expr, plan: CallPlan, number: int) -> tuple[exp.Expr, 
     formulas: list[Formula] = []
     taken: list[exp.Expr] = []
     for part in parts:
-        if not _movable(part, plan):
+        if not movable(part, plan):
             continue
         before = len(units.found)
         formula = units.read(part)
@@ -75,7 +75,7 @@ def _route(condition: exp.Expr, plan: CallPlan, number: int) -> tuple[exp.Expr, 
     formula = flat[0] if len(flat) == 1 else ("and", tuple(flat))
     route.meta["formula"] = formula
     spec = RouteSpec(
-        number, tuple(Unit(s, _text(unit, plan)) for s, unit in zip(sites, units.found, strict=True)), formula
+        number, tuple(Unit(s, condition_text(unit, plan)) for s, unit in zip(sites, units.found, strict=True)), formula
     )
     left: list[exp.Expr] = []
     for part in parts:
@@ -115,7 +115,7 @@ def _width(formula: Formula, units: list[exp.Expr]) -> int:
     return len({column.table.lower() for unit in leaves(formula) for column in units[unit].find_all(exp.Column)})
 
 
-def _movable(part: exp.Expr, plan: CallPlan) -> bool:
+def movable(part: exp.Expr, plan: CallPlan) -> bool:
     """A conjunct with calls whose operands may be asked in any order."""
     calls = list(calls_in(part))
     if not calls or has_query(part) or any_volatile(part) or part.find(exp.Column) is None:
@@ -133,7 +133,7 @@ def _readable(unit: exp.Expr) -> bool:
     return True
 
 
-def _text(unit: exp.Expr, plan: CallPlan) -> str:
+def condition_text(unit: exp.Expr, plan: CallPlan) -> str:
     """The operand as the user wrote it."""
     root = exp.Tuple(expressions=[copied(unit)])
     for call in [n for n in nodes(root) if isinstance(n, Call)]:
@@ -141,4 +141,4 @@ def _text(unit: exp.Expr, plan: CallPlan) -> str:
     return str(root.expressions[0].sql(CallSQL))
 
 
-__all__ = ["order"]
+__all__ = ["condition_text", "movable", "order"]

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
@@ -158,12 +159,42 @@ def over_joins(
 
     Columns are carried through it, and what is ``whole`` is computed in it. Raises ``Opaque``, with the block unchanged.
     """
-    _check_references(select, pure)
-    if any(has_query(e) for e in _above(select, calls)):
-        raise Opaque  # a nested query may refer to our sources by names that we would have to change
+    _check_liftable(select, pure, calls)
     block = describe_block(select, context.relations)
     # A condition on one relation has at most its rows as arguments, one on two relations their product: the narrow ones go first.
-    calls = sorted(calls, key=lambda call: len(_reads(call, block)))
+    calls = sorted(calls, key=lambda call: len(reads(call, block)))
+    lifted = lift(select, pure, calls, block, context, whole)
+    query = lifted.inner
+    for call in lifted.calls[:-1]:
+        query = _filtered(query, lifted.alias, call)
+    select.set("from_", exp.From(this=exp.Subquery(this=query, alias=copied(lifted.alias))))
+    select.set("where", exp.Where(this=lifted.calls[-1]) if lifted.calls else None)
+    return lifted.inner
+
+
+@attrs.frozen
+class Lifted:
+    """What ``lift`` took out of a block: its FROM and pure conjuncts as a projection ``inner`` of the columns used above, the ``calls`` over
+    those columns, and the name that they use for the projection."""
+
+    inner: exp.Select
+    calls: list[exp.Expr]
+    alias: exp.TableAlias
+
+
+def lift(
+    select: exp.Select,
+    pure: list[exp.Expr],
+    calls: list[exp.Expr],
+    block: Block,
+    context: PlanContext,
+    whole: Whole = _columns_only,
+) -> Lifted:
+    """Take FROM and WHERE out of a block, in place, and let the rest of it read the projection that the caller puts there.
+
+    Raises ``Opaque``, with the block unchanged.
+    """
+    _check_liftable(select, pure, calls)
     outputs = _output_names(select, block, context)
     carrier = _Carrier(block, _free_name(select))
     aliases = {e.alias.lower() for e in select.expressions if isinstance(e, exp.Alias)}
@@ -188,20 +219,21 @@ def over_joins(
     inner.set("joins", select.args.get("joins"))
     if pure:
         inner.set("where", exp.Where(this=all_of([copied(p) for p in pure])))
-    alias = exp.TableAlias(this=exp.to_identifier(carrier.stage_name))
-    query = inner
-    for call in new_calls[:-1]:
-        query = _filtered(query, alias, call)
     select.set("joins", None)
-    select.set("from_", exp.From(this=exp.Subquery(this=query, alias=copied(alias))))
-    select.set("where", exp.Where(this=new_calls[-1]) if new_calls else None)
+    select.set("where", None)
     select.set("expressions", new_items)
     for key, value in clauses.items():
         select.set(key, value)
-    return inner
+    return Lifted(inner, new_calls, exp.TableAlias(this=exp.to_identifier(carrier.stage_name)))
 
 
-def _reads(call: exp.Expr, block: Block) -> set[str]:
+def _check_liftable(select: exp.Select, pure: list[exp.Expr], calls: list[exp.Expr]) -> None:
+    _check_references(select, pure)
+    if any(has_query(e) for e in _above(select, calls)):
+        raise Opaque  # a nested query may refer to our sources by names that we would have to change
+
+
+def reads(call: exp.Expr, block: Block) -> set[str]:
     """The sources that a condition reads."""
     found: set[str] = set()
     for column in call.find_all(exp.Column):
@@ -342,4 +374,4 @@ def _free_name(select: exp.Select) -> str:
     return f"kleene_stage_{number}"
 
 
-__all__ = ["over_joins", "stage"]
+__all__ = ["Lifted", "lift", "over_joins", "reads", "stage"]
