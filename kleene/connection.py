@@ -229,31 +229,18 @@ class Connection:
 
     # -- what the planner asks -----------------------------------------------------------------------------------------------------------
 
+    def snapshot(self) -> Snapshot:
+        """What the planner asks, with the same answers for the time of one plan."""
+        return Snapshot(self)
+
     def describe(self, query: str) -> tuple[tuple[str, str], ...] | None:
         """Columns of a query by binding it; runs nothing. None where it does not bind, and in the user's transaction, which a query that
         does not bind would abort."""
-        try:
-            if not self.in_autocommit():
-                return None
-            return tuple((str(r[0]), str(r[1])) for r in self.con.execute(f"DESCRIBE {query}").fetchall())
-        except duckdb.Error:
-            return None
+        return self.snapshot().describe(query)
 
     def counts(self, query: str, limit_ms: int) -> tuple[int, ...] | None:
         """The numbers of a query's one row; None where it fails, takes longer, or runs in the user's transaction, which either would abort."""
-        try:
-            if not self.in_autocommit():
-                return None
-            timer = threading.Timer(limit_ms / 1000, self.interrupt)
-            timer.daemon = True
-            timer.start()
-            try:
-                rows = self.con.execute(query).fetchall()
-            finally:
-                timer.cancel()
-        except duckdb.Error:
-            return None
-        return tuple(int(value) for value in rows[0])
+        return self.snapshot().counts(query, limit_ms)
 
     def knows_type(self, kind: str) -> bool:
         """DuckDB has a type of this name; also said of all types inside the user's transaction, which a wrong one would abort."""
@@ -309,3 +296,54 @@ class Connection:
             for name in done:
                 with suppress(duckdb.Error):
                     self.con.unregister(name)
+
+
+class Snapshot:
+    """The planner's questions to a connection while one plan is made: each is asked once, and so is whether a transaction is open."""
+
+    def __init__(self, connection: Connection):
+        self._connection = connection
+        self._free: bool | None = None
+        self._described: dict[str, tuple[tuple[str, str], ...] | None] = {}
+
+    def snapshot(self) -> Snapshot:
+        return self
+
+    def describe(self, query: str) -> tuple[tuple[str, str], ...] | None:
+        if query not in self._described:
+            self._described[query] = self._bound(query)
+        return self._described[query]
+
+    def _bound(self, query: str) -> tuple[tuple[str, str], ...] | None:
+        try:
+            if not self._is_free():
+                return None
+            return tuple((str(r[0]), str(r[1])) for r in self._connection.rows(f"DESCRIBE {query}"))
+        except duckdb.Error:
+            return None
+
+    def counts(self, query: str, limit_ms: int) -> tuple[int, ...] | None:
+        try:
+            if not self._is_free():
+                return None
+            timer = threading.Timer(limit_ms / 1000, self._connection.interrupt)
+            timer.daemon = True
+            timer.start()
+            try:
+                rows = self._connection.rows(query)
+            finally:
+                timer.cancel()
+        except duckdb.Error:
+            return None
+        return tuple(int(value) for value in rows[0])
+
+    def _is_free(self) -> bool:
+        if self._free is None:
+            self._free = self._connection.in_autocommit()
+        return self._free
+
+    def clock(self) -> dict[str, tuple[str, str]]:
+        return self._connection.clock()
+
+    def ordering(self) -> tuple[str, str]:
+        return self._connection.ordering()

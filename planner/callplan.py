@@ -8,7 +8,7 @@ from typing import Protocol
 import attrs
 from sqlglot import exp
 
-from kleene.planner.calls import Call, Ready, calls_in, nodes
+from kleene.planner.calls import Call, Ready, all_in, calls_in, nodes
 from kleene.planner.joining import JoinSpec
 from kleene.planner.settings import Settings
 from kleene.planner.specs import CallSpec, Span, Volatility
@@ -170,8 +170,8 @@ class CallPlan:
     def controls(self, number: int) -> frozenset[int]:
         """The other sites whose answers decide whether this one is reached: conditions around it, stages below it, its block's WHERE."""
         found: set[int] = set()
-        ctes = {cte.alias.lower(): cte.this for cte in self.tree.find_all(exp.CTE)}
-        for call in self.tree.find_all(Call):
+        ctes = {cte.alias.lower(): cte.this for cte in all_in(self.tree, exp.CTE)}
+        for call in all_in(self.tree, Call):
             if call.site == number:
                 found |= _controls(call, ctes)
         return frozenset(found - {number} - self.site(number).depends)
@@ -257,7 +257,11 @@ def _reached(node: exp.Expr, ctes: dict[str, exp.Expr]) -> set[int]:
 
 
 class Relations(Protocol):
-    """What the planner may ask of the database, without running anything."""
+    """What the planner may ask of the database. Only ``counts`` runs anything, and not for long."""
+
+    def snapshot(self) -> Relations:
+        """The same, with the same answers for the time of one plan."""
+        ...
 
     def describe(self, query: str) -> tuple[tuple[str, str], ...] | None:
         """Column names and DuckDB types of a query's result, None where DuckDB cannot bind it."""

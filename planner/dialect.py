@@ -32,6 +32,7 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
+from kleene.planner.calls import all_in
 from kleene.planner.grammar import OwnGrammar
 from kleene.planner.nodes import PRINTERS, Caret, Positive, Power
 
@@ -480,7 +481,7 @@ class _Parser(OwnGrammar):
         a function. A single name before a function stays a path where it is a schema that every database has."""
         parsed = super()._parse_column_ops(this)
         if isinstance(this, exp.Column | exp.Func) and isinstance(parsed, exp.Dot):
-            for name in list(parsed.find_all(exp.Identifier)):
+            for name in all_in(parsed, exp.Identifier):
                 around = name.parent
                 if isinstance(around, exp.Dot) and isinstance(around.expression, exp.Func):
                     if name is around.this and not _is_schema(name):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from kleene.planner.calls import aggregates, conjuncts, has_own, nodes
+from kleene.planner.calls import aggregates, all_in, conjuncts, has_own, holds, nodes
 
 
 def fragment_of(tree: exp.Expr) -> str:
@@ -22,13 +22,13 @@ def fragment_of(tree: exp.Expr) -> str:
     ):
         if reason:
             return f"{name} ({reason})"
-    joined = any(select.args.get("joins") for select in tree.find_all(exp.Select))
+    joined = any(select.args.get("joins") for select in all_in(tree, exp.Select))
     return "CQ (inner joins and conditions that all hold)" if joined else "CQ (conditions that all hold)"
 
 
 def _recursive(tree: exp.Expr) -> str:
     told = ""
-    for with_ in tree.find_all(exp.With):
+    for with_ in all_in(tree, exp.With):
         for cte in with_.expressions if with_.args.get("recursive") else ():
             body = cte.this
             name = cte.alias.lower()
@@ -49,7 +49,7 @@ def _branches(body: exp.Expr) -> list[exp.Expr]:
 
 
 def _reads(body: exp.Expr, name: str) -> int:
-    return sum(t.name.lower() == name and not t.args.get("db") for t in body.find_all(exp.Table))
+    return sum(t.name.lower() == name and not t.args.get("db") for t in all_in(body, exp.Table))
 
 
 def _aggregate(tree: exp.Expr) -> str:
@@ -83,7 +83,7 @@ def _negated(tree: exp.Expr) -> str:
                 return "NOT EXISTS negates a query"
             if isinstance(inner, exp.In) and inner.args.get("query"):
                 return "NOT IN negates a query"
-            if inner.find(exp.Query) is not None:
+            if holds(inner, exp.Query):
                 return "NOT negates a query"
     return ""
 

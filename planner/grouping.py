@@ -5,7 +5,18 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import PlanContext
-from kleene.planner.calls import aggregates, all_of, conjuncts, copied, has_call, has_query, released, unparen
+from kleene.planner.calls import (
+    aggregates,
+    all_in,
+    all_of,
+    conjuncts,
+    copied,
+    has_call,
+    has_query,
+    holds,
+    released,
+    unparen,
+)
 from kleene.planner.dialect import CallSQL
 from kleene.planner.scopes import Opaque, output_names
 
@@ -24,7 +35,7 @@ def over_groups(select: exp.Select, context: PlanContext) -> exp.Select:
     where, having, order = (select.args.get(k) for k in ("where", "having", "order"))
     conditions = conjuncts(having.this) if having is not None else []
     over = [*select.expressions, *conditions, *([order] if order is not None else [])]
-    if has_call(where) or any(has_query(node) or node.find(exp.Star, exp.Lambda) is not None for node in _bare(over)):
+    if has_call(where) or any(has_query(node) or holds(node, exp.Star, exp.Lambda) for node in _bare(over)):
         raise Opaque
     keys = _keys(select)
     kept = [c for c in conditions if not has_call(c)]
@@ -69,7 +80,7 @@ def _bare(over: list[exp.Expr]) -> list[exp.Expr]:
     found = []
     for node in over:
         root = exp.Tuple(expressions=[copied(node)])
-        for count in list(root.find_all(exp.Count)):
+        for count in all_in(root, exp.Count):
             if isinstance(count.this, exp.Star):
                 count.replace(exp.null())
         found.append(released(root))
@@ -104,7 +115,7 @@ def _keys(select: exp.Select) -> list[exp.Expr]:
 
 
 def _unqualified(node: exp.Expr) -> set[str]:
-    return {c.name.lower() for c in node.find_all(exp.Column) if not c.table}
+    return {c.name.lower() for c in all_in(node, exp.Column) if not c.table}
 
 
 class _Columns:
@@ -120,7 +131,7 @@ class _Columns:
         """The expression over the columns; ``own`` names, the select list's, are left as they are."""
         root = exp.Tuple(expressions=[copied(node)])
         self._replace(root)
-        for column in root.find_all(exp.Column):
+        for column in all_in(root, exp.Column):
             if column.table != NAME and (column.table or column.name.lower() not in own):
                 raise Opaque
         return released(root)

@@ -35,7 +35,7 @@ def hide(block: exp.Select, hidden: list[exp.Expr]) -> None:
 
 def show(root: exp.Expr, shown: list[exp.Expr]) -> None:
     """Put expressions back in place of ``Grouped`` nodes; ``shown`` may itself hold such nodes, of lower numbers or higher."""
-    while (node := root.find(Grouped)) is not None:
+    while shown and (node := root.find(Grouped)) is not None:
         node.replace(exp.Paren(this=shown[int(node.args["this"])].copy()))
 
 

@@ -46,8 +46,9 @@ def as_written(plan: CallPlan, settings: Settings, relations: Relations) -> Call
 def plan(statement: Statement, catalog: Catalog, settings: Settings, relations: Relations) -> CallPlan | None:
     """The plan of a statement, None when it makes no call and DuckDB may have its text unchanged.
 
-    Raises ``PlanError``. Asks ``relations`` for column names where a block over joins is rewritten, never runs anything.
+    Raises ``PlanError``. Asks ``relations`` for column names where a block over joins is rewritten, and for counts where its order is chosen.
     """
+    relations = relations.snapshot()
     made = _plan(statement, catalog, settings, relations)
     if made is None or "classify_join" not in made.rules:
         return made

@@ -17,6 +17,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from kleene.planner import nodes
+from kleene.planner.calls import all_in
 from kleene.planner.dialect import CallSQL, function_name
 from kleene.planner.errors import PolicyError, did_you_mean
 from kleene.planner.foreign import in_duckdb
@@ -391,7 +392,7 @@ class _Check:
             if after.token_type == TokenType.L_PAREN and token.token_type != TokenType.STRING:
                 called[token.text.lower()] += 1
         # a table, alias or new function of that name with its columns: stats(a, b)
-        for node in tree.find_all(exp.Schema, exp.TableAlias, nodes.CreateFunction):
+        for node in all_in(tree, exp.Schema, exp.TableAlias, nodes.CreateFunction):
             called[node.this.name.lower() if isinstance(node.this, exp.Expr) else ""] -= 1
         for name, count in called.items():
             if count > 0 and name in self.allow.denied and name not in self.functions:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from kleene.planner import declarations, sessions, tools
 from kleene.planner.arguments import arguments_of
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, calls_in, copied, has_call, new_call, nodes
+from kleene.planner.calls import Call, all_in, calls_in, copied, has_call, new_call, nodes, shape
 from kleene.planner.catalog import Catalog
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import PlanError
@@ -143,7 +143,7 @@ def _inline_pure(tree: exp.Expr, catalog: Catalog, statement: Statement) -> exp.
 
 def _substitute(body: exp.Expr, spec: FunctionSpec, arguments: dict[str, exp.Expr]) -> exp.Expr:
     names = {p.name.lower(): p for p in spec.params}
-    for column in list(body.find_all(exp.Column)):
+    for column in all_in(body, exp.Column):
         name = column.name.lower()
         if column.table or name not in names:
             continue
@@ -353,7 +353,7 @@ class _Resolver:
             place.replace(subquery)
 
     def _site(self, node: exp.Anonymous, spec: FunctionSpec, call_spec: CallSpec, arguments: list[exp.Expr]) -> int:
-        key: tuple[object, ...] = (call_spec, tuple(a.sql(CallSQL) if not has_call(a) else repr(a) for a in arguments))
+        key: tuple[object, ...] = (call_spec, tuple(map(shape, arguments)))
         if spec.volatility is Volatility.VOLATILE:
             key = (*key, len(self.sites))
         if key in self._known:
@@ -490,7 +490,7 @@ def _fence(plan: CallPlan) -> CallPlan:
         elif changing:
             reasons[site.number] = changing
     for term in _recursive_terms(plan.tree):
-        for call in term.find_all(Call):
+        for call in all_in(term, Call):
             reasons.setdefault(call.site, "recursive term")
     if not reasons:
         return plan
@@ -525,7 +525,7 @@ def _recursive_terms(tree: exp.Expr) -> list[exp.Expr]:
         for cte in with_.expressions:
             name = cte.alias.lower()
             body = cte.this
-            refers = any(t.name.lower() == name for t in body.find_all(exp.Table))
+            refers = any(t.name.lower() == name for t in all_in(body, exp.Table))
             if refers and isinstance(body, exp.SetOperation):
                 terms.append(body.expression)
     return terms

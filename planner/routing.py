@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import Formula
-from kleene.planner.calls import Call, Ready, Route, all_of, any_of, calls_in, carrier_type, copied, unparen
+from kleene.planner.calls import Call, Ready, Route, all_of, any_of, calls_in, carrier_type, copied, shape, unparen
 from kleene.planner.dialect import CallSQL
 from kleene.planner.guarded import lack, peeking, readiness, strictly, truth_of
 
@@ -15,7 +15,7 @@ class Units:
 
     def __init__(self) -> None:
         self.found: list[exp.Expr] = []
-        self._texts: dict[str, int] = {}
+        self._known: dict[tuple[object, ...], int] = {}
 
     def read(self, node: exp.Expr, *, denied: bool = False) -> Formula:
         """The formula of a condition of which only matters whether it is TRUE (``denied``: FALSE): NOT is moved to the operands."""
@@ -29,24 +29,16 @@ class Units:
                 part = self.read(side, denied=denied)
                 parts += part[1] if isinstance(part, tuple) and part[0] == joined else (part,)
             return (joined, tuple(parts))
-        text = ("NOT " if denied else "") + _key(node)
-        if text not in self._texts:
-            self._texts[text] = len(self.found)
+        key = (denied, shape(node))
+        if key not in self._known:
+            self._known[key] = len(self.found)
             self.found.append(exp.Not(this=exp.Paren(this=copied(node))) if denied else copied(node))
-        return self._texts[text]
+        return self._known[key]
 
     def forget(self, upto: int) -> None:
         """Keep only the first so many operands."""
         del self.found[upto:]
-        self._texts = {text: index for text, index in self._texts.items() if index < upto}
-
-
-def _key(node: exp.Expr) -> str:
-    """A text that tells operands apart: calls by their sites."""
-    root = exp.Tuple(expressions=[copied(node)])
-    for call in list(calls_in(root)):
-        call.replace(exp.Anonymous(this=f"kleene_{type(call).__name__}_{call.site}", expressions=call.expressions))
-    return str(root.expressions[0].sql(CallSQL))
+        self._known = {key: index for key, index in self._known.items() if index < upto}
 
 
 def condition_of(route: Route) -> exp.Expr:

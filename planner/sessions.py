@@ -9,6 +9,7 @@ import attrs
 import sqlglot
 from sqlglot import exp
 
+from kleene.planner.calls import all_in
 from kleene.planner.catalog import Catalog
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import PlanError, did_you_mean
@@ -101,6 +102,6 @@ def as_context(value: exp.Expr) -> exp.Expr:
     while isinstance(value, exp.Subquery) and not value.alias and isinstance(value.this, exp.Query):
         value = value.this
     carrier = sqlglot.parse_one(_ROWS, read=CallSQL)
-    inner = next(s for s in carrier.find_all(exp.Subquery) if s.alias == "kleene_row")
+    inner = next(s for s in all_in(carrier, exp.Subquery) if s.alias == "kleene_row")
     inner.set("this", value.copy())
     return carrier

@@ -11,6 +11,8 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from kleene.planner import nodes
+from kleene.planner.calls import all_in
+from kleene.planner.calls import nodes as tree_nodes
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import ParseError, PlanError, did_you_mean
 from kleene.planner.foreign import form_in_duckdb
@@ -160,8 +162,8 @@ def _unended(source: str, at: int) -> Statement:
 def has_own(tree: exp.Expr) -> bool:
     """Whether DuckDB cannot be given this tree as it is: it holds an own statement, a MAXRECURSION clause or an arrow lambda."""
     return any(
-        isinstance(n, nodes.OwnStatement) or n.meta_get("maxrecursion") is not None or n.meta_get("arrow") is not None
-        for n in tree.walk()
+        isinstance(n, nodes.OwnStatement) or (n._meta and ("maxrecursion" in n._meta or "arrow" in n._meta))
+        for n in tree_nodes(tree)
     )
 
 
@@ -176,7 +178,9 @@ def span_of(statement: Statement, node: exp.Expr) -> Span | None:
     (a node that a rewrite made)."""
     starts: list[int] = []
     ends: list[int] = []
-    for part in node.walk():
+    for part in tree_nodes(node):
+        if not part._meta:
+            continue
         start, end = part.meta_get("start"), part.meta_get("end")
         if isinstance(start, int) and isinstance(end, int):
             starts.append(start)
@@ -189,7 +193,7 @@ def number_placeholders(tree: exp.Expr) -> int:
 
     After this a parameter may be copied or moved. Raises ``ParseError`` where ``?`` stands beside numbered or named parameters.
     """
-    found = list(tree.find_all(exp.Placeholder))
+    found = all_in(tree, exp.Placeholder)
     bare = [p for p in found if p.this is None]
     if bare and len(bare) < len(found):
         raise ParseError("? cannot stand beside $ parameters", hint="Number all of them: $1, $2, ...")
@@ -209,7 +213,7 @@ def fill_parameters(tree: exp.Expr, arguments: list[exp.Expr], statement: Statem
         named = isinstance(argument, exp.PropertyEQ)
         given[argument.this.name.lower() if named else str(position)] = argument.expression if named else argument
     used = set()
-    for placeholder in list(filled.find_all(exp.Placeholder)):
+    for placeholder in all_in(filled, exp.Placeholder):
         name = str(placeholder.this).lower()
         if name not in given:
             raise PlanError(f"EXECUTE gives no value for ${name}", span=statement.span, source=statement.source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from kleene.planner.calls import nodes
+from kleene.planner.calls import holds, nodes
 from kleene.planner.dialect import function_name
 
 # Evaluated once per statement by the planner and replaced by a literal (rule ``freeze``).
@@ -127,7 +127,7 @@ def is_suspicious(node: exp.Expr) -> bool:
     if isinstance(node, exp.Window):
         return True
     name = function_name(node)
-    return name in ORDER_SENSITIVE and node.find(exp.Order) is None
+    return name in ORDER_SENSITIVE and not holds(node, exp.Order)
 
 
 def copyable(node: exp.Expr) -> bool:

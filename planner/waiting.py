@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from kleene.planner.calls import Call, Ready, aggregates, calls_in, conjuncts, has_call, has_own, unparen
+from kleene.planner.calls import Call, Ready, aggregates, all_in, calls_in, conjuncts, has_call, has_own, unparen
 
 Sites = set[int]
 
 
 def waits(tree: exp.Expr) -> dict[int, frozenset[int]]:
     """Site → the sites whose answers it waits for, itself included where it stands below itself; sites that wait for none are left out."""
-    ctes = {c.alias.lower(): c.this for c in tree.find_all(exp.CTE)}
+    ctes = {c.alias.lower(): c.this for c in all_in(tree, exp.CTE)}
     found: dict[int, Sites] = {}
     for call in calls_in(tree):
         found.setdefault(call.site, set()).update(_Place(ctes).of(call))

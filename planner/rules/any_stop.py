@@ -16,17 +16,17 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
-from kleene.planner.calls import copied, has_call
+from kleene.planner.calls import all_in, copied, has_call, holds
 from kleene.planner.scopes import Opaque, describe_block
 from kleene.planner.stopping import as_text, exists_body, levels, mark
 
 
 def any_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if plan.tree.find(exp.Exists) is None:
+    if not holds(plan.tree, exp.Exists):
         return plan
     tree = copied(plan.tree)
     marked = plan
-    for body in list(tree.find_all(exp.Select)):
+    for body in all_in(tree, exp.Select):
         exists = exists_body(body)
         if exists is None or not has_call(body):
             continue
@@ -52,18 +52,18 @@ def _denied(exists: exp.Exists) -> bool:
 
 def _correlated(body: exp.Select, blocks: list[exp.Select], context: PlanContext) -> list[exp.Expr]:
     """The outer columns that the body refers to, each once. Raises ``Opaque`` where a name may be either."""
-    own = {item.alias_or_name.lower() for b in body.find_all(exp.Select) for item in _items(b)}
-    unqualified = [c for c in body.find_all(exp.Column) if not c.table and not isinstance(c.this, exp.Star)]
+    own = {item.alias_or_name.lower() for b in all_in(body, exp.Select) for item in _items(b)}
+    unqualified = [c for c in all_in(body, exp.Column) if not c.table and not isinstance(c.this, exp.Star)]
     inner: set[str] = set()
     if unqualified:
-        for select in body.find_all(exp.Select):
+        for select in all_in(body, exp.Select):
             if select is body or select in blocks:
                 source = select.args["from_"].this
                 if isinstance(source, exp.Subquery) and not select.args.get("joins"):
                     continue  # a stage: its columns are those of the block below
             inner |= {c.lower() for s in describe_block(select, context.relations).sources for c in s.columns}
     found: dict[str, exp.Expr] = {}
-    for column in body.find_all(exp.Column):
+    for column in all_in(body, exp.Column):
         if isinstance(column.this, exp.Star):
             continue
         is_own = column.table.lower() in own if column.table else column.name.lower() in inner

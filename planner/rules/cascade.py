@@ -12,6 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import Cascade
+from kleene.planner.calls import all_in
 from kleene.planner.catalog import Catalog
 from kleene.planner.specs import FunctionSpec
 
@@ -24,7 +25,7 @@ def cascade(tree: exp.Expr, catalog: Catalog) -> bool:
     """Rewrite, in place, every call of a function with a proxy; whether there was one."""
     found = [
         (node, spec)
-        for node in tree.find_all(exp.Anonymous)
+        for node in all_in(tree, exp.Anonymous)
         if (spec := catalog.function(str(node.this))) is not None and spec.proxy is not None and ORACLE not in node.meta
     ]
     # Inner calls first, so that an outer call's copies hold what the inner became.

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from kleene.planner.calls import all_in
 from kleene.planner.catalog import Catalog
 
 
@@ -19,7 +20,7 @@ def classify_join(tree: exp.Expr, catalog: Catalog) -> bool:
     """Rewrite, in place, every call of a function declared VIA another; whether there was one."""
     found = [
         (node, spec)
-        for node in tree.find_all(exp.Anonymous)
+        for node in all_in(tree, exp.Anonymous)
         if (spec := catalog.function(str(node.this))) is not None
         and spec.via is not None
         and len(node.expressions) == 2

@@ -17,7 +17,7 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import Call, aggregates, copied, has_call, holds, nodes
+from kleene.planner.calls import Call, aggregates, all_in, copied, has_call, holds, nodes
 from kleene.planner.dialect import function_name
 from kleene.planner.specs import Volatility
 from kleene.planner.strict import STRICT_NAMES, STRICT_NODES
@@ -98,7 +98,7 @@ def _narrow(block: exp.Select, call: Call) -> bool:
     arguments: list[exp.Expr] = []
     value = exp.Tuple(expressions=[copied(call)])
     _take_arguments(value, arguments)
-    if not arguments or any(_is_alias(block, c) for a in arguments for c in a.find_all(exp.Column)):
+    if not arguments or any(_is_alias(block, c) for a in arguments for c in all_in(a, exp.Column)):
         return False
     names = [f"kleene_a{i}" for i in range(1, len(arguments) + 1)]
     rows = exp.Select(expressions=[exp.alias_(copied(a), n) for a, n in zip(arguments, names, strict=True)])

@@ -12,17 +12,17 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, copied, has_call, has_own
+from kleene.planner.calls import aggregates, all_in, copied, has_call, has_own
 from kleene.planner.dialect import function_name
 from kleene.planner.scopes import HIDDEN, Opaque, single_source
 from kleene.planner.volatile import any_volatile
 
 
 def distinct_on_first(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not any(_applies(s) for s in plan.tree.find_all(exp.Select)):
+    if not any(_applies(s) for s in all_in(plan.tree, exp.Select)):
         return plan
     tree = copied(plan.tree)
-    for select in [s for s in tree.find_all(exp.Select) if _applies(s)]:
+    for select in [s for s in all_in(tree, exp.Select) if _applies(s)]:
         _rewrite(select)
     return plan.changed(tree, "distinct_on_first")
 
@@ -44,13 +44,13 @@ def _applies(select: exp.Select) -> bool:
         return False
     if any(has_call(k) or isinstance(k, exp.Literal | exp.Var) or _names(k) & (aliases | {"all"}) for k in keys):
         return False
-    if any(c.args.get("db") is not None or c.name.lower() in HIDDEN for c in select.find_all(exp.Column)):
+    if any(c.args.get("db") is not None or c.name.lower() in HIDDEN for c in all_in(select, exp.Column)):
         return False
     return not any(function_name(n) in ("unnest", "columns") for e in select.expressions for n in e.walk())
 
 
 def _names(node: exp.Expr) -> set[str]:
-    return {c.name.lower() for c in node.find_all(exp.Column) if not c.table}
+    return {c.name.lower() for c in all_in(node, exp.Column) if not c.table}
 
 
 def _rewrite(select: exp.Select) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import copied, has_call, nodes
+from kleene.planner.calls import copied, has_call, nodes, shape
 from kleene.planner.groups import hide, show
 from kleene.planner.guarded import strictly, tame, truth_of
 
@@ -39,7 +39,7 @@ def guard(plan: CallPlan, context: PlanContext) -> CallPlan:
     show(root, [strictly(e) if tame(e) else e for e in hidden])
     tree = root.expressions[0]
     tree.pop()
-    return plan if tree == plan.tree else plan.changed(tree, "guard")
+    return plan if shape(tree) == shape(plan.tree) else plan.changed(tree, "guard")
 
 
 def _block(block: exp.Expr) -> None:

@@ -15,19 +15,31 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, all_of, case_when, conjuncts, copied, has_call, is_not, paren, released
+from kleene.planner.calls import (
+    aggregates,
+    all_in,
+    all_of,
+    case_when,
+    conjuncts,
+    copied,
+    has_call,
+    holds,
+    is_not,
+    paren,
+    released,
+)
 from kleene.planner.scopes import Block, Opaque, describe_block
 from kleene.planner.volatile import copyable
 
 
 def inner_guard(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not any(_guarded_queries(case) for case in plan.tree.find_all(exp.Case)):
+    if not any(_guarded_queries(case) for case in all_in(plan.tree, exp.Case)):
         return plan
     tree = copied(plan.tree)
     changed = False
     blocks: dict[int, Block | None] = {}
     # Inner cases first: an outer condition then travels into all that they hold.
-    for case in reversed(list(tree.find_all(exp.Case))):
+    for case in reversed(all_in(tree, exp.Case)):
         block = _place(case)
         if block is None or not _guarded_queries(case):
             continue
@@ -41,7 +53,7 @@ def inner_guard(plan: CallPlan, context: PlanContext) -> CallPlan:
 
 def _guarded_queries(case: exp.Case) -> bool:
     values = [*(b.args["true"] for b in case.args["ifs"]), case.args.get("default")]
-    return any(v is not None and any(has_call(q) for q in v.find_all(exp.Query)) for v in values)
+    return any(v is not None and any(has_call(q) for q in all_in(v, exp.Query)) for v in values)
 
 
 def _place(case: exp.Case) -> exp.Select | None:
@@ -82,10 +94,10 @@ def _case(case: exp.Case, block: Block) -> bool:
 
 def _condition(node: exp.Expr, block: Block) -> exp.Expr | None:
     """The condition with its columns qualified, None where it must not be copied into another block."""
-    if has_call(node) or not copyable(node) or node.find(exp.AggFunc, exp.Star) is not None:
+    if has_call(node) or not copyable(node) or holds(node, exp.AggFunc, exp.Star):
         return None
     root = exp.Tuple(expressions=[copied(node)])
-    for column in list(root.find_all(exp.Column)):
+    for column in all_in(root, exp.Column):
         if column.args.get("db") is not None:
             return None
         if column.table:
@@ -96,7 +108,7 @@ def _condition(node: exp.Expr, block: Block) -> exp.Expr | None:
         if len(owners) != 1:
             return None
         column.set("table", exp.to_identifier(owners[0].name, quoted=True))
-    if root.find(exp.Column) is None:
+    if not holds(root, exp.Column):
         return None
     return released(root)
 
@@ -127,8 +139,8 @@ def _selects(query: exp.Expr) -> list[exp.Select]:
 
 
 def _narrow(select: exp.Select, conditions: list[exp.Expr]) -> bool:
-    shadowed = {s.alias_or_name.lower() for s in select.find_all(exp.Table, exp.Subquery, exp.Lateral)}
-    usable = [c for c in conditions if not any(k.table.lower() in shadowed for k in c.find_all(exp.Column))]
+    shadowed = {s.alias_or_name.lower() for s in all_in(select, exp.Table, exp.Subquery, exp.Lateral)}
+    usable = [c for c in conditions if not any(k.table.lower() in shadowed for k in all_in(c, exp.Column))]
     if not usable:
         return False
     where = select.args.get("where")

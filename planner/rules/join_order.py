@@ -31,6 +31,7 @@ from kleene.planner.callplan import CallPlan, PlanContext
 from kleene.planner.calls import (
     Call,
     aggregates,
+    all_in,
     all_of,
     calls_in,
     conjuncts,
@@ -54,11 +55,11 @@ FEW = 4 * SAMPLE  # arguments of the first condition up to which no sample is wo
 
 
 def join_order(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not plan.sites or not any(_has_place(s) for s in plan.tree.find_all(exp.Select)):
+    if not plan.sites or not any(_has_place(s) for s in all_in(plan.tree, exp.Select)):
         return plan
     root = exp.Tuple(expressions=[copied(plan.tree)])
     made: list[JoinSpec] = []
-    for select in [s for s in root.find_all(exp.Select) if _has_place(s)]:
+    for select in [s for s in all_in(root, exp.Select) if _has_place(s)]:
         try:
             made.append(_Block(select, plan, context).ordered())
         except Opaque:
@@ -200,7 +201,7 @@ class _Block:
     def _places(self, node: exp.Expr) -> set[int]:
         """The relations that a condition may read."""
         found: set[int] = set()
-        for column in node.find_all(exp.Column):
+        for column in all_in(node, exp.Column):
             if column.table:
                 place = self._place.get(column.table.lower())
                 if place is not None:
@@ -216,8 +217,8 @@ class _Block:
     def _check_columns(self) -> None:
         """Every column of a condition is one of the block's own relations: one of a block around it could not be read from below."""
         for conjunct in (*self._calls, *self._pure):
-            inner = {t.alias_or_name.lower() for t in conjunct.find_all(exp.Table, exp.Subquery)}
-            for column in conjunct.find_all(exp.Column):
+            inner = {t.alias_or_name.lower() for t in all_in(conjunct, exp.Table, exp.Subquery)}
+            for column in all_in(conjunct, exp.Column):
                 if column.args.get("db") is not None:
                     raise Opaque
                 known = column.table.lower() in self._place or column.table.lower() in inner
@@ -339,7 +340,7 @@ class _Tables:
         while isinstance(self._holder.parent, exp.SetOperation):
             self._holder = self._holder.parent
         root = select.root()
-        self._used = {t.alias_or_name.lower() for t in root.find_all(exp.Table, exp.Subquery, exp.CTE)}
+        self._used = {t.alias_or_name.lower() for t in all_in(root, exp.Table, exp.Subquery, exp.CTE)}
         self._ctes: list[exp.CTE] = []
         self._names = [self._new("part", query) for query in froms]
 
@@ -354,7 +355,7 @@ class _Tables:
 
     def columns_of(self, conditions: list[exp.Expr], part: int) -> list[str]:
         """The columns of a part that conditions read."""
-        read = {c.name for condition in conditions for c in condition.find_all(exp.Column)}
+        read = {c.name for condition in conditions for c in all_in(condition, exp.Column)}
         return [name for name in self._columns[part] if name in read]
 
     def with_outer_ctes(self, query: exp.Select) -> exp.Select:

@@ -14,7 +14,7 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
-from kleene.planner.calls import Ready, Seen, all_of, calls_in, conjuncts, copied, has_call, released
+from kleene.planner.calls import Ready, Seen, all_in, all_of, calls_in, conjuncts, copied, has_call, holds, released
 from kleene.planner.dialect import CallSQL, function_name
 from kleene.planner.rules.limit_stop import outer_joined, runs_once, wanted
 from kleene.planner.stopping import plain
@@ -23,11 +23,11 @@ from kleene.planner.volatile import copyable
 
 
 def limit_lateral(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if plan.tree.find(exp.Limit) is None or plan.tree.find(exp.Lateral) is None:
+    if not holds(plan.tree, exp.Limit) or not holds(plan.tree, exp.Lateral):
         return plan
     root = exp.Tuple(expressions=[copied(plan.tree)])
     marked = plan
-    for select in list(root.find_all(exp.Select)):
+    for select in all_in(root, exp.Select):
         rows = wanted(select)
         if rows is not None and runs_once(select):
             marked = _stopped(marked, select, rows)
@@ -45,7 +45,7 @@ def _stopped(plan: CallPlan, select: exp.Select, rows: int) -> CallPlan:
         return plan
     site = plan.site(calls[0].site)
     arguments = calls[0].expressions
-    outside = [c for a in arguments for c in a.find_all(exp.Column)]
+    outside = [c for a in arguments for c in all_in(a, exp.Column)]
     made = _made(lateral)
     if site.demand is not None or made is None or any(has_call(a) for a in arguments):
         return plan

@@ -18,7 +18,7 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
-from kleene.planner.calls import Seen, all_of, calls_in, conjuncts, copied, has_call, has_query, unparen
+from kleene.planner.calls import Seen, all_in, all_of, calls_in, conjuncts, copied, has_call, has_query, holds, unparen
 from kleene.planner.dialect import CallSQL
 from kleene.planner.rules.top_n_first import limit_below_calls
 from kleene.planner.stopping import counted_with, levels, mark, plain, stop_around
@@ -26,12 +26,12 @@ from kleene.planner.volatile import any_volatile
 
 
 def limit_stop(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if plan.tree.find(exp.Limit) is None:
+    if not holds(plan.tree, exp.Limit):
         return plan
     tree = copied(plan.tree)
     root = exp.Tuple(expressions=[tree])
     marked = plan
-    for select in list(root.find_all(exp.Select)):
+    for select in all_in(root, exp.Select):
         rows = wanted(select)
         if rows is None or not has_call(select.args.get("where")) or not runs_once(select):
             continue
@@ -68,7 +68,7 @@ def _visible(value: exp.Expr, block: exp.Select) -> bool:
     """The WHERE of a block below can compute the value too: a stage above may have given its columns other names."""
     items = [block.args["from_"].this, *(j.this for j in block.args.get("joins") or [])]
     names = {item.alias_or_name.lower() for item in items}
-    return all(not c.table or c.table.lower() in names for c in value.find_all(exp.Column))
+    return all(not c.table or c.table.lower() in names for c in all_in(value, exp.Column))
 
 
 def _over_exists(plan: CallPlan, select: exp.Select, rows: int) -> CallPlan:
@@ -107,7 +107,7 @@ def _output(select: exp.Select) -> exp.Expr | None:
     it cannot be written: DISTINCT ON, a call, a star, or an order by what is no output."""
     values = [e.this if isinstance(e, exp.Alias) else e for e in select.expressions]
     if select.args["distinct"].args.get("on") is not None or any(
-        has_call(v) or any_volatile(v) or v.find(exp.Star, exp.Query, exp.Columns) is not None for v in values
+        has_call(v) or any_volatile(v) or holds(v, exp.Star, exp.Query, exp.Columns) for v in values
     ):
         return None
     order = select.args.get("order")
@@ -156,7 +156,7 @@ def runs_once(select: exp.Query) -> bool:
         if isinstance(parent, exp.CTE):
             name = parent.alias.lower()
             top = parent.root()
-            if sum(t.name.lower() == name for t in top.find_all(exp.Table)) != 1:
+            if sum(t.name.lower() == name for t in all_in(top, exp.Table)) != 1:
                 return False
             with_ = parent.parent
             if isinstance(with_, exp.With) and with_.args.get("recursive"):

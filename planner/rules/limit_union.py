@@ -14,17 +14,17 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
-from kleene.planner.calls import copied, has_call, has_query, released
+from kleene.planner.calls import all_in, copied, has_call, has_query, holds, released
 from kleene.planner.rules.limit_stop import outer_joined, runs_once, wanted
 from kleene.planner.stopping import levels, mark, plain
 
 
 def limit_union(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if plan.tree.find(exp.Limit) is None or plan.tree.find(exp.Union) is None:
+    if not holds(plan.tree, exp.Limit) or not holds(plan.tree, exp.Union):
         return plan
     root = exp.Tuple(expressions=[copied(plan.tree)])
     marked = plan
-    for query in list(root.find_all(exp.Union, exp.Select)):
+    for query in all_in(root, exp.Union, exp.Select):
         rows = wanted(query)
         branches = _branches(query)
         if rows is not None and len(branches) > 1 and runs_once(query):

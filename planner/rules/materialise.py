@@ -30,6 +30,7 @@ from kleene.planner.calls import (
     Round,
     Seen,
     aggregates,
+    all_in,
     all_of,
     conjuncts,
     copied,
@@ -70,7 +71,7 @@ class _Keeper:
         self._context = context
         self._kept: list[Kept] = []
         self._uses: list[list[exp.CTE]] = []
-        self._ctes = list(root.find_all(exp.CTE))
+        self._ctes = all_in(root, exp.CTE)
         names = [c.alias.lower() for c in self._ctes]
         if len(set(names)) != len(names):
             raise Opaque
@@ -78,7 +79,7 @@ class _Keeper:
         self._mentioned = self._mentioned_names()
 
     def keep_all(self, query: exp.Expr) -> tuple[Kept, ...]:
-        for column in self._root.find_all(exp.Column):
+        for column in all_in(self._root, exp.Column):
             if column.args.get("db") is not None or column.name.lower() in HIDDEN:
                 raise Opaque
         self._cover(query)
@@ -91,7 +92,7 @@ class _Keeper:
         around = query.parent  # the query itself may be kept by now
         assert around is not None
         targets = around.args.get("this") if isinstance(around, exp.Create) else None
-        left = [t for t in around.find_all(exp.Table) if not (isinstance(targets, exp.Expr) and _is_inside(t, targets))]
+        left = [t for t in all_in(around, exp.Table) if not (isinstance(targets, exp.Expr) and _is_inside(t, targets))]
         if not self._kept or any(map(self._is_read, left)):
             raise Opaque
         return self._with_their_ctes(behind)
@@ -122,14 +123,14 @@ class _Keeper:
     def _mentioned_names(self) -> frozenset[str] | None:
         """Every name of the statement, None where columns may be meant without being named."""
         tree = self._root
-        starred = any(_is_shown(star) for star in tree.find_all(exp.Star))
-        natural = any(j.args.get("method") for j in tree.find_all(exp.Join))
+        starred = any(_is_shown(star) for star in all_in(tree, exp.Star))
+        natural = any(j.args.get("method") for j in all_in(tree, exp.Join))
         if starred or natural or any(function_name(n) == "columns" for n in nodes(tree)):
             return None
-        rows = {t.alias_or_name.lower() for t in tree.find_all(exp.Table)}
-        if any(not c.table and c.name.lower() in rows for c in tree.find_all(exp.Column)):
+        rows = {t.alias_or_name.lower() for t in all_in(tree, exp.Table)}
+        if any(not c.table and c.name.lower() in rows for c in all_in(tree, exp.Column)):
             return None  # a table's name as a value is its whole row
-        return frozenset(i.name.lower() for i in tree.find_all(exp.Identifier))
+        return frozenset(i.name.lower() for i in all_in(tree, exp.Identifier))
 
     # -- covering a query --------------------------------------------------------------------------------------------------------------
 
@@ -139,7 +140,7 @@ class _Keeper:
             if query.args.get("joins"):
                 raise Opaque
             query = query.this
-        if not any(self._reads(t) for t in query.find_all(exp.Table)):
+        if not any(self._reads(t) for t in all_in(query, exp.Table)):
             return
         if isinstance(query, exp.Query) and self._stands_alone(query):
             query.replace(self._keep(query))
@@ -158,7 +159,7 @@ class _Keeper:
         name = table.name.lower()
         body = next(c.this for c in self._ctes if c.alias.lower() == name)
         return name not in self._impure and any(
-            t.name.lower() != name and self._reads(t) for t in body.find_all(exp.Table)
+            t.name.lower() != name and self._reads(t) for t in all_in(body, exp.Table)
         )
 
     def _cover_block(self, block: exp.Select) -> None:
@@ -243,9 +244,9 @@ class _Keeper:
         limited = any(block.args.get(k) for k in ("limit", "offset", "qualify", "distinct"))
 
         def whole(node: exp.Expr) -> bool:
-            if not plain or has_call(node) or node.find(exp.Column) is None or any_volatile(node):
+            if not plain or has_call(node) or not holds(node, exp.Column) or any_volatile(node):
                 return False
-            if any(not c.table and c.name.lower() in aliases for c in node.find_all(exp.Column)):
+            if any(not c.table and c.name.lower() in aliases for c in all_in(node, exp.Column)):
                 return False
             if isinstance(node, exp.Window):
                 return not node.args.get("alias") and not block.args.get("qualify")  # QUALIFY has to find its windows
@@ -347,7 +348,7 @@ class _Keeper:
             with_ = cte.parent
             if name in self._impure or not isinstance(with_, exp.With):
                 continue
-            outside = [t for t in self._root.find_all(exp.Table) if _is_plain(t) and t.name.lower() == name]
+            outside = [t for t in all_in(self._root, exp.Table) if _is_plain(t) and t.name.lower() == name]
             if all(_is_inside(t, cte) for t in outside):
                 left = [c for c in with_.expressions if c is not cte]
                 if left:
@@ -391,7 +392,7 @@ def _is_shown(star: exp.Expr) -> bool:
     outer = around.parent.parent
     if not isinstance(outer, exp.Select) or block is None or block.args.get("distinct"):
         return True
-    stars = [s for e in outer.expressions for s in e.find_all(exp.Star)]
+    stars = [s for e in outer.expressions for s in all_in(e, exp.Star)]
     return any(_is_shown(s) for s in stars)
 
 
@@ -400,7 +401,7 @@ def _is_plain(table: exp.Table) -> bool:
 
 
 def _tables(node: exp.Expr) -> frozenset[str]:
-    return frozenset(t.name.lower() for t in node.find_all(exp.Table) if _is_plain(t))
+    return frozenset(t.name.lower() for t in all_in(node, exp.Table) if _is_plain(t))
 
 
 def _is_inside(node: exp.Expr, around: exp.Expr) -> bool:

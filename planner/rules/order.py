@@ -23,7 +23,19 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Formula, PlanContext, RouteSpec, Unit, leaves
-from kleene.planner.calls import Call, Route, all_of, calls_in, conjuncts, copied, has_call, has_query, nodes
+from kleene.planner.calls import (
+    Call,
+    Route,
+    all_in,
+    all_of,
+    calls_in,
+    conjuncts,
+    copied,
+    has_call,
+    has_query,
+    holds,
+    nodes,
+)
 from kleene.planner.dialect import CallSQL
 from kleene.planner.guarded import NotReadable, readiness
 from kleene.planner.routing import Units
@@ -112,17 +124,17 @@ def _flat(formulas: list[Formula]) -> list[Formula]:
 
 def _width(formula: Formula, units: list[exp.Expr]) -> int:
     """How many relations a condition names."""
-    return len({column.table.lower() for unit in leaves(formula) for column in units[unit].find_all(exp.Column)})
+    return len({column.table.lower() for unit in leaves(formula) for column in all_in(units[unit], exp.Column)})
 
 
 def movable(part: exp.Expr, plan: CallPlan) -> bool:
     """A conjunct with calls whose operands may be asked in any order."""
     calls = list(calls_in(part))
-    if not calls or has_query(part) or any_volatile(part) or part.find(exp.Column) is None:
+    if not calls or has_query(part) or any_volatile(part) or not holds(part, exp.Column):
         return False
     if any(plan.site(call.site).demand is not None for call in calls):
         return False
-    return part.find(exp.AggFunc, exp.Window, exp.Lambda, exp.Comprehension) is None
+    return not holds(part, exp.AggFunc, exp.Window, exp.Lambda, exp.Comprehension)
 
 
 def _readable(unit: exp.Expr) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import Call, copied, has_call, nodes
+from kleene.planner.calls import Call, all_in, copied, has_call, holds, nodes
 from kleene.planner.dialect import function_name
 
 AGGREGATES = frozenset({"first", "last"})
@@ -51,7 +51,7 @@ def _picked(node: exp.Expr) -> tuple[Call, exp.Expr] | None:
         value = value.this
     if not isinstance(value, Call) or any(has_call(a) for a in value.expressions):
         return None
-    varying = [a for a in value.expressions if a.find(exp.Column) is not None]
+    varying = [a for a in value.expressions if holds(a, exp.Column)]
     return (value, varying[0]) if len(varying) == 1 else None
 
 
@@ -66,7 +66,7 @@ def _turn(node: exp.Expr) -> None:
     assert found is not None
     call, argument = found
     whole = _around(node)
-    if isinstance(whole, exp.IgnoreNulls) or node.find(exp.IgnoreNulls) is not None:
+    if isinstance(whole, exp.IgnoreNulls) or holds(node, exp.IgnoreNulls):
         return
     if isinstance(whole.parent, exp.Window):
         if any(
@@ -85,7 +85,7 @@ def _turn(node: exp.Expr) -> None:
     inner = next(n for n in picked.walk() if n == node)
     first = inner.expressions[0]
     (first.this if isinstance(first, exp.Order) else first).replace(argument.copy())
-    target = outer if isinstance(outer, Call) else next(c for c in outer.find_all(Call) if c == call)
+    target = outer if isinstance(outer, Call) else next(c for c in all_in(outer, Call) if c == call)
     for child in list(target.expressions):
         if child == argument:
             child.replace(picked)

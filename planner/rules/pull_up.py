@@ -14,7 +14,18 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, all_of, conjuncts, copied, has_call, has_own, has_query, released
+from kleene.planner.calls import (
+    aggregates,
+    all_in,
+    all_of,
+    conjuncts,
+    copied,
+    has_call,
+    has_own,
+    has_query,
+    holds,
+    released,
+)
 from kleene.planner.dialect import CallSQL
 from kleene.planner.scopes import Opaque, bound, single_source
 from kleene.planner.volatile import any_volatile
@@ -35,12 +46,12 @@ CLAUSES = (
 
 
 def pull_up(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not any(_joined(s) for s in plan.tree.find_all(exp.Select)):
+    if not any(_joined(s) for s in all_in(plan.tree, exp.Select)):
         return plan
     tree = copied(plan.tree)
     changed = False
     # Inner blocks first: what comes up from below may go on.
-    for select in reversed(list(tree.find_all(exp.Select))):
+    for select in reversed(all_in(tree, exp.Select)):
         if _joined(select):
             changed |= _block(select, context)
     return plan.changed(tree, "pull_up") if changed else plan
@@ -145,9 +156,9 @@ def _all_columns(inner: exp.Select, context: PlanContext) -> dict[str, exp.Expr]
 
 def _above(conjunct: exp.Expr, shown: dict[str, exp.Expr], name: str) -> exp.Expr | None:
     root = exp.Tuple(expressions=[conjunct.copy()])
-    if root.find(exp.Lambda, exp.Comprehension, exp.Star) is not None:
+    if holds(root, exp.Lambda, exp.Comprehension, exp.Star):
         return None
-    for column in list(root.find_all(exp.Column)):
+    for column in all_in(root, exp.Column):
         if column.args.get("db") is not None:
             return None
         label = shown.get(column.sql(CallSQL).lower())

@@ -12,7 +12,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import all_of, conjuncts, copied, has_call, has_query, released
+from kleene.planner.calls import all_in, all_of, conjuncts, copied, has_call, has_query, holds, released
 from kleene.planner.scopes import bound
 from kleene.planner.volatile import any_volatile
 
@@ -20,11 +20,11 @@ CLAUSES = ("distinct", "order", "limit", "offset", "with_")
 
 
 def qualify_first(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not any(has_call(q) for q in plan.tree.find_all(exp.Qualify)):
+    if not any(has_call(q) for q in all_in(plan.tree, exp.Qualify)):
         return plan
     root = exp.Tuple(expressions=[copied(plan.tree)])
     changed = False
-    for select in reversed(list(root.find_all(exp.Select))):
+    for select in reversed(all_in(root, exp.Select)):
         if has_call(select.args.get("qualify")):
             changed |= _rewrite(select, context)
     tree = released(root)
@@ -60,7 +60,7 @@ def _rewrite(select: exp.Select, context: PlanContext) -> bool:
 def _lifted(node: exp.Expr, carried: dict[str, exp.Expr]) -> exp.Expr:
     """The condition with each largest pure part that reads a row replaced by a column that carries it."""
     if not has_call(node):
-        if node.find(exp.Column, exp.AggFunc, exp.Window) is None:
+        if not holds(node, exp.Column, exp.AggFunc, exp.Window):
             return node.copy()
         name = next((n for n, value in carried.items() if value == node), f"kleene_q{len(carried) + 1}")
         carried.setdefault(name, node.copy())

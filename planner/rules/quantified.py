@@ -20,7 +20,19 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import all_of, conjuncts, copied, has_call, has_query, is_not, paren, released, unparen
+from kleene.planner.calls import (
+    all_in,
+    all_of,
+    conjuncts,
+    copied,
+    has_call,
+    has_query,
+    holds,
+    is_not,
+    paren,
+    released,
+    unparen,
+)
 from kleene.planner.scopes import Block, Opaque, describe_block
 from kleene.planner.stopping import plain
 from kleene.planner.volatile import any_volatile, copyable
@@ -40,11 +52,11 @@ class Quantified:
 
 
 def quantified(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not any(has_call(n) for n in plan.tree.find_all(exp.In, exp.Any, exp.All)):
+    if not any(has_call(n) for n in all_in(plan.tree, exp.In, exp.Any, exp.All)):
         return plan
     root = exp.Tuple(expressions=[copied(plan.tree)])
     changed = False
-    for select in list(root.find_all(exp.Select)):
+    for select in all_in(root, exp.Select):
         where = select.args.get("where")
         if where is None:
             continue
@@ -106,19 +118,19 @@ def _is_filter(body: exp.Select) -> bool:
     if any(body.args.get(key) for key in ("limit", "offset", "with_", "order")):
         return False
     item = body.expressions[0]
-    if item.find(exp.Star, exp.Columns) is not None or has_query(item):
+    if holds(item, exp.Star, exp.Columns) or has_query(item):
         return False
     name = item.alias.lower() if isinstance(item, exp.Alias) else ""
     where = body.args.get("where")
-    return not name or where is None or all(c.name.lower() != name for c in where.find_all(exp.Column))
+    return not name or where is None or all(c.name.lower() != name for c in all_in(where, exp.Column))
 
 
 def _from_outside(value: exp.Expr, body: exp.Select, select: exp.Select, context: PlanContext) -> exp.Expr | None:
     """The value with every column named by its source, so that it means the same inside the body; None where it cannot."""
     copy = exp.Paren(this=value.copy())
-    hidden = {item.alias_or_name.lower() for block in body.find_all(exp.Select) for item in _items(block)}
+    hidden = {item.alias_or_name.lower() for block in all_in(body, exp.Select) for item in _items(block)}
     block: Block | None = None
-    for column in list(copy.find_all(exp.Column)):
+    for column in all_in(copy, exp.Column):
         if column.args.get("db") is not None or isinstance(column.this, exp.Star):
             return None
         if not column.table:
@@ -137,14 +149,14 @@ def _from_outside(value: exp.Expr, body: exp.Select, select: exp.Select, context
 
 def _reads_outside(body: exp.Select, context: PlanContext) -> bool:
     """The body reads a column of a block around it, or may."""
-    own = {item.alias_or_name.lower() for block in body.find_all(exp.Select) for item in _items(block)}
-    if any(c.table and c.table.lower() not in own for c in body.find_all(exp.Column)):
+    own = {item.alias_or_name.lower() for block in all_in(body, exp.Select) for item in _items(block)}
+    if any(c.table and c.table.lower() not in own for c in all_in(body, exp.Column)):
         return True
     try:
         block = describe_block(body, context.relations)
     except Opaque:
         return True
-    return any(not c.table and not block.owners(c.name) for c in body.find_all(exp.Column))
+    return any(not c.table and not block.owners(c.name) for c in all_in(body, exp.Column))
 
 
 def _items(select: exp.Select) -> list[exp.Expr]:

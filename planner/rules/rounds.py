@@ -14,7 +14,7 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, RoundSpec
-from kleene.planner.calls import Round, copied, holds
+from kleene.planner.calls import Round, all_in, copied, holds
 from kleene.planner.errors import PlanError
 from kleene.planner.statements import max_recursion
 
@@ -24,7 +24,7 @@ def rounds(plan: CallPlan, context: PlanContext) -> CallPlan:
         return plan
     tree = copied(plan.tree)
     found: list[RoundSpec] = []
-    for with_ in tree.find_all(exp.With):
+    for with_ in all_in(tree, exp.With):
         for cte in with_.expressions if with_.args.get("recursive") else ():
             term = _term(cte)
             wanted = max_recursion(cte)
@@ -73,6 +73,6 @@ def _term(cte: exp.CTE) -> exp.Select | None:
     while isinstance(term, exp.Subquery | exp.Paren):
         term = term.this
     name = cte.alias.lower()
-    if not isinstance(term, exp.Select) or not any(t.name.lower() == name for t in term.find_all(exp.Table)):
+    if not isinstance(term, exp.Select) or not any(t.name.lower() == name for t in all_in(term, exp.Table)):
         return None
     return term

@@ -15,6 +15,7 @@ from sqlglot import exp
 from kleene.planner.callplan import CallPlan, PlanContext
 from kleene.planner.calls import (
     aggregates,
+    all_in,
     all_of,
     any_of,
     conjuncts,
@@ -22,6 +23,7 @@ from kleene.planner.calls import (
     has_call,
     has_own,
     has_query,
+    holds,
     paren,
     released,
 )
@@ -31,11 +33,11 @@ from kleene.planner.volatile import any_volatile, copyable
 
 
 def semi_first(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not any(has_call(i.args.get("query")) for i in plan.tree.find_all(exp.In)):
+    if not any(has_call(i.args.get("query")) for i in all_in(plan.tree, exp.In)):
         return plan
     root = exp.Tuple(expressions=[copied(plan.tree)])
     changed = False
-    for select in list(root.find_all(exp.Select)):
+    for select in all_in(root, exp.Select):
         where = select.args.get("where")
         if where is not None and any(_body(c) is not None for c in conjuncts(where.this)):
             changed |= _narrow(select, context)
@@ -59,7 +61,7 @@ def _body(conjunct: exp.Expr) -> tuple[exp.In, exp.Select, bool] | None:
     if any(body.args.get(k) for k in CLAUSES) or aggregates(body) or any_volatile(body):
         return None
     item = body.expressions[0]
-    if has_call(item) or has_own(item, exp.Window) or has_query(item) or item.find(exp.Star) is not None:
+    if has_call(item) or has_own(item, exp.Window) or has_query(item) or holds(item, exp.Star):
         return None
     return test, body, denied
 
@@ -105,10 +107,10 @@ def _is_null(value: exp.Expr) -> exp.Expr:
 
 def _reads_only(node: exp.Expr, block: Block) -> bool:
     """Every column of the expression is one of the block's only source."""
-    if node.find(exp.Star, exp.Lambda, exp.AggFunc) is not None:
+    if holds(node, exp.Star, exp.Lambda, exp.AggFunc):
         return False
     source = block.sources[0]
     return all(
         c.args.get("db") is None and source.has(c.name) and (not c.table or c.table.lower() == source.name.lower())
-        for c in node.find_all(exp.Column)
+        for c in all_in(node, exp.Column)
     )

@@ -15,7 +15,18 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import aggregates, all_of, conjuncts, copied, has_call, has_own, has_query, released
+from kleene.planner.calls import (
+    aggregates,
+    all_in,
+    all_of,
+    conjuncts,
+    copied,
+    has_call,
+    has_own,
+    has_query,
+    holds,
+    released,
+)
 from kleene.planner.dialect import CallSQL
 from kleene.planner.rules.pull_up import CLAUSES
 from kleene.planner.scopes import bound
@@ -29,7 +40,7 @@ def set_first(plan: CallPlan, context: PlanContext) -> CallPlan:
         return plan
     root = exp.Tuple(expressions=[copied(plan.tree)])
     changed = False
-    for number, operation in enumerate(reversed(list(root.find_all(*SETS))), start=1):
+    for number, operation in enumerate(reversed(all_in(root, *SETS)), start=1):
         filtered = _filters(operation, f"kleene_set_{number}", context) if has_call(operation) else None
         if filtered is not None:
             changed = True
@@ -116,9 +127,9 @@ def _shown(select: exp.Select, names: list[str], same: list[bool]) -> dict[str, 
 
 def _above(conjunct: exp.Expr, shown: dict[str, str], name: str) -> exp.Expr | None:
     root = exp.Tuple(expressions=[conjunct.copy()])
-    if root.find(exp.Lambda, exp.Comprehension, exp.Star) is not None:
+    if holds(root, exp.Lambda, exp.Comprehension, exp.Star):
         return None
-    for column in list(root.find_all(exp.Column)):
+    for column in all_in(root, exp.Column):
         label = shown.get(column.sql(CallSQL).lower())
         if label is None:
             return None

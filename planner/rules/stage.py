@@ -19,7 +19,7 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import Call, all_of, conjuncts, copied, has_call, has_query
+from kleene.planner.calls import Call, all_in, all_of, conjuncts, copied, has_call, has_query, holds
 from kleene.planner.dialect import CallSQL, function_name
 from kleene.planner.scopes import HIDDEN, Block, Opaque, describe_block, items_of, output_names, single_source
 from kleene.planner.stopping import exists_body
@@ -27,14 +27,14 @@ from kleene.planner.volatile import any_volatile
 
 
 def stage(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not any(has_call(where) for where in plan.tree.find_all(exp.Where)):
+    if not any(has_call(where) for where in all_in(plan.tree, exp.Where)):
         return plan
     tree = copied(plan.tree)
     changed = False
     # Outer blocks first: an inner block is described with the calls of its surroundings replaced, so the order does not matter to it.
-    for select in list(tree.find_all(exp.Select)):
+    for select in all_in(tree, exp.Select):
         where = select.args.get("where")
-        if where is None or not has_call(where) or any(plan.site(c.site).demand for c in where.find_all(Call)):
+        if where is None or not has_call(where) or any(plan.site(c.site).demand for c in all_in(where, Call)):
             continue
         if exists_body(select) is not None and context.settings.rule_is_on("any_stop"):
             continue  # any_stop watches the whole condition in one place; guard narrows it there
@@ -47,7 +47,7 @@ def stage(plan: CallPlan, context: PlanContext) -> CallPlan:
 
 def _stage_block(select: exp.Select, context: PlanContext) -> bool:
     parts = conjuncts(select.args["where"].this)
-    calls = [p for p in parts if has_call(p) and p.find(exp.Column) is not None]
+    calls = [p for p in parts if has_call(p) and holds(p, exp.Column)]
     # A call of constants is one row's worth: it stays with the pure conjuncts, which guard it (rule guard) better than a projection does.
     pure = [p for p in parts if p not in calls]
     if not calls:
@@ -99,12 +99,12 @@ def _quoted(item: exp.Expr) -> bool:
 
 def _check_references(select: exp.Select, pure: list[exp.Expr]) -> None:
     """Nothing above needs what a subquery does not have: hidden columns, schema-qualified names, select aliases used in pure conjuncts."""
-    for column in select.find_all(exp.Column):
+    for column in all_in(select, exp.Column):
         if column.args.get("db") is not None or column.name.lower() in HIDDEN:
             raise Opaque
     aliases = {e.alias.lower() for e in select.expressions if isinstance(e, exp.Alias)}
     for part in pure:
-        for column in part.find_all(exp.Column):
+        for column in all_in(part, exp.Column):
             if not column.table and column.name.lower() in aliases:
                 raise Opaque
 
@@ -236,7 +236,7 @@ def _check_liftable(select: exp.Select, pure: list[exp.Expr], calls: list[exp.Ex
 def reads(call: exp.Expr, block: Block) -> set[str]:
     """The sources that a condition reads."""
     found: set[str] = set()
-    for column in call.find_all(exp.Column):
+    for column in all_in(call, exp.Column):
         if column.table:
             found.add(column.table.lower())
         else:
@@ -271,7 +271,7 @@ def _output_names(select: exp.Select, block: Block, context: PlanContext) -> lis
             if source is None:
                 raise Opaque
             width = len(source.columns)
-        elif (item.find(exp.Star) is not None and item.find(exp.Count) is None) or any(
+        elif (holds(item, exp.Star) and not holds(item, exp.Count)) or any(
             function_name(n) in ("unnest", "columns") for n in item.walk()
         ):
             raise Opaque
@@ -284,7 +284,7 @@ def _output_names(select: exp.Select, block: Block, context: PlanContext) -> lis
 
 def _plain_names(item: exp.Expr, block: Block) -> tuple[str, ...] | None:
     if isinstance(item, exp.Alias):
-        if item.find(exp.Star) is not None and item.find(exp.Count) is None:
+        if holds(item, exp.Star) and not holds(item, exp.Count):
             return None
         return None if any(function_name(n) in ("unnest", "columns") for n in item.walk()) else (item.alias,)
     if isinstance(item, exp.Star) and not item.args:
@@ -339,10 +339,10 @@ def _carried(node: exp.Expr, carrier: _Carrier, own: frozenset[str] | set[str], 
     """The node with its references to the block's sources replaced; ``own`` names are left (aliases of the select list in ORDER BY)."""
     root = exp.Tuple(expressions=[copied(node)])
     _carry_whole(root, carrier, whole)
-    bound = {p.name.lower() for f in root.find_all(exp.Lambda) for p in f.expressions}
-    if root.find(exp.Comprehension) is not None:
+    bound = {p.name.lower() for f in all_in(root, exp.Lambda) for p in f.expressions}
+    if holds(root, exp.Comprehension):
         raise Opaque
-    for column in list(root.find_all(exp.Column)):
+    for column in all_in(root, exp.Column):
         if isinstance(column.this, exp.Star):
             raise Opaque
         if not column.table and (column.name.lower() in own or column.name.lower() in bound):
@@ -367,7 +367,7 @@ def _carry_whole(node: exp.Expr, carrier: _Carrier, whole: Whole) -> None:
 def _free_name(select: exp.Select) -> str:
     """A name for the stage that nothing inside uses."""
     root = select.root()
-    used = {t.alias_or_name.lower() for t in root.find_all(exp.Table, exp.Subquery, exp.CTE)}
+    used = {t.alias_or_name.lower() for t in all_in(root, exp.Table, exp.Subquery, exp.CTE)}
     number = 1
     while f"kleene_stage_{number}" in used:
         number += 1

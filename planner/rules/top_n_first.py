@@ -12,18 +12,18 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import copied, has_call
+from kleene.planner.calls import all_in, copied, has_call, holds
 from kleene.planner.dialect import function_name
 from kleene.planner.scopes import HIDDEN, Opaque, single_source
 from kleene.planner.stopping import plain
 
 
 def top_n_first(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if plan.tree.find(exp.Limit) is None:
+    if not holds(plan.tree, exp.Limit):
         return plan
     tree = copied(plan.tree)
     changed = False
-    for select in list(tree.find_all(exp.Select)):
+    for select in all_in(tree, exp.Select):
         if select.args.get("limit") is None or has_call(select.args.get("where")) or not plain(select):
             continue
         if any(has_call(e) for e in select.expressions):
@@ -46,7 +46,7 @@ def limit_below_calls(select: exp.Select) -> exp.Select | None:
     ):
         return None
     aliases = {e.alias.lower(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
-    for column in select.find_all(exp.Column):
+    for column in all_in(select, exp.Column):
         if column.args.get("db") is not None or column.name.lower() in HIDDEN:
             return None
     if any(function_name(n) in ("unnest", "columns") for e in select.expressions for n in e.walk()):
