@@ -15,6 +15,7 @@ from kleene.planner.effects import created_table, effect, writes
 from kleene.planner.errors import BudgetExceeded, Cancelled
 from kleene.planner.identifiers import written
 from kleene.planner.roles import MAIL
+from kleene.planner.sought import sought
 from kleene.planner.specs import BudgetLimits, FunctionSpec, Usage
 from kleene.planner.statements import Statement, read
 from kleene.planner.tools import has_effects
@@ -121,7 +122,7 @@ class SessionWorld:
         text = result.plan if result.plan is not None else self._said
         if text is not None:
             return Outcome(message=text, usage=result.usage, warnings=result.warnings)
-        return _named(tree, outcome_of(result))
+        return attrs.evolve(_named(tree, outcome_of(result)), sought=sought(tree))
 
     def effects_done(self) -> list[tuple[str, str]]:
         """The uses of the running CALL that were done before the turn ran again, with their rows (``kleene.effects.Kept``)."""

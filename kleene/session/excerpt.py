@@ -8,8 +8,8 @@ from kleene.session.world import Outcome
 WHOLE = 12_000
 """Characters up to which a table is shown whole."""
 
-FIRST = render.Limits(rows=3, cell=200, table=2_000, line=480)
-ALL = render.Limits(rows=1_000, cell=WHOLE, table=4 * WHOLE, line=480)
+FIRST = render.Limits(rows=3, most=3, cell=200, table=2_000, line=480)
+ALL = render.Limits(rows=1_000, most=1_000, cell=WHOLE, table=4 * WHOLE, line=480)
 
 
 def excerpt(name: str, table: Outcome) -> str:

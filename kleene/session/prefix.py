@@ -27,8 +27,8 @@ turn, until FINAL. You have {turns}.
 # Your reply
 A few words of plain text if they help, then one ```sql fence with the statements to run, separated by semicolons. Only that fence runs \
 (open it with ```` if its SQL holds ```). Statements run in order; the first error stops the rest.
-You see at most 20 rows of a result and 200 characters a cell, more when rows are few: one row shows up to 4,000 characters of a cell, its \
-beginning and its end. Text with line ends is shown as E'...'."""
+You see 20 rows of a result, up to 100 when they are short, and 200 characters a cell, more when rows are few: one row shows up to 4,000 \
+characters of a cell, its beginning and its end, or what is around the text that LIKE, a regular expression or grep looked for. Text with line ends is shown as E'...'."""
 
 _LANGUAGE = """\
 # Language

@@ -1,26 +1,34 @@
 """Writes results, errors and the footer for a model: exact, compact, and the same text for the same outcome.
 
-A table is a header (`name TYPE | name TYPE`), one line a row and the count of rows. Twenty rows are shown; a cell has 200 characters, or more where
-few rows leave room: the cells of a column share 20 x 200. Rows too wide to read as lines are written as records, a line a column.
+A table is a header (`name TYPE | name TYPE`), one line a row and the count of rows. Twenty rows are shown, or as many more, up to 100, as
+have 4,000 characters in all; a cell has 200 characters, or more where few rows leave room: the cells of a column share 20 x 200. Rows too
+wide to read as lines are written as records, a line a column. A cut cell shows its beginning and its end, or, where the statement looked for
+a text that stands between them, what is around that.
 """
 
 from __future__ import annotations
+
+import re
 
 import attrs
 
 from kleene.planner.errors import KleeneError, caret, number
 from kleene.planner.identifiers import written
 from kleene.planner.specs import BudgetLimits, Usage
+from kleene.session.places import finder
 from kleene.session.text import count, middle, one_line
-from kleene.session.values import cell, is_cut, literal
+from kleene.session.values import cell, is_cut, literal, plain, window
 from kleene.session.world import Outcome
 
 
 @attrs.frozen
 class Limits:
-    """How much of a result is shown: rows, characters a cell, and characters of the whole table. ``line`` is the widest row of the line form."""
+    """How much of a result is shown: rows, characters a cell, and characters of the whole table. ``line`` is the widest row of the line form.
+    More rows than ``rows`` are shown, up to ``most``, as long as all together have at most ``fill`` characters."""
 
     rows: int = 20
+    most: int = 100
+    fill: int = 4_000
     cell: int = 200
     table: int = 12_000
     line: int = 480
@@ -30,7 +38,7 @@ class Limits:
         return max(self.cell, self.rows * self.cell // max(1, rows))
 
 
-SHORT = Limits(rows=3, cell=100, table=1_000)
+SHORT = Limits(rows=3, most=3, cell=100, table=1_000)
 """For the later results of a turn that has shown a great deal already."""
 
 
@@ -101,24 +109,37 @@ def _against(used: int, left: int | None, noun: str) -> str:
 
 
 def _rows(result: Outcome, limits: Limits) -> list[str]:
-    shown = result.rows[: limits.rows]
+    place = finder(result.sought)
+    shown = result.rows[: max(limits.rows, _fitting(result, limits))]
     lines: list[str] = []
     while True:
         width = limits.width(min(len(shown), result.row_count or len(shown)))
-        lines = _lines(result, shown, width, limits)
+        lines = _lines(result, shown, width, limits, place)
         if len(shown) <= 1 or sum(len(line) + 1 for line in lines) <= limits.table:
             break
         shown = shown[: max(1, len(shown) * 3 // 4)]
         # Fewer rows must not mean wider cells here: the table is already too large.
         limits = attrs.evolve(limits, rows=len(shown))
     lines.extend(_rest(result, len(shown)))
-    lines.extend(_cut_note(result, shown, width))
+    lines.extend(_cut_note(result, shown, width, place))
     return lines
 
 
-def _lines(result: Outcome, shown: list[tuple[object, ...]], width: int, limits: Limits) -> list[str]:
+def _fitting(result: Outcome, limits: Limits) -> int:
+    """How many rows from the first have no more than ``fill`` characters in all, each cell cut as it would be."""
+    used = 0
+    for position, row in enumerate(result.rows[: limits.most]):
+        used += sum(3 + min(limits.cell, len(v) if isinstance(v, str) else len(plain(v))) for v in row)
+        if used > limits.fill:
+            return position
+    return limits.most
+
+
+def _lines(
+    result: Outcome, shown: list[tuple[object, ...]], width: int, limits: Limits, place: re.Pattern[str] | None
+) -> list[str]:
     header = " | ".join(f"{_name(n)} {t}" for n, t in zip(result.columns, result.types, strict=True))
-    table = [[cell(v, t, width=width) for v, t in zip(row, result.types, strict=True)] for row in shown]
+    table = [[cell(v, t, width=width, place=place) for v, t in zip(row, result.types, strict=True)] for row in shown]
     lines = [" | ".join(row) for row in table]
     if len(result.columns) == 1 or max(map(len, lines), default=0) <= limits.line:
         return [header, *lines]
@@ -138,7 +159,7 @@ def _rest(result: Outcome, shown: int) -> list[str]:
     return [f"... {more:,} more {'row' if more == 1 else 'rows'} ({result.row_count:,} in all): {way}"]
 
 
-def _cut_note(result: Outcome, shown: list[tuple[object, ...]], width: int) -> list[str]:
+def _cut_note(result: Outcome, shown: list[tuple[object, ...]], width: int, place: re.Pattern[str] | None) -> list[str]:
     cut = [i for i in range(len(result.columns)) if any(is_cut(row[i], width=width) for row in shown)]
     if not cut:
         return []
@@ -153,7 +174,15 @@ def _cut_note(result: Outcome, shown: list[tuple[object, ...]], width: int) -> l
         return [
             f"cut cells: fewer rows show more of each; {named}substr({name}, 1, {whole}) of one row shows {whole:,} characters"
         ]
-    length, tail = len(str(shown[0][texts[0]])), width // 4
+    text = str(shown[0][texts[0]])
+    length, tail = len(text), width // 4
+    found = window(text, width, place)
+    if found is not None:
+        begin, end = found
+        return [
+            f"cut: characters {begin + 1:,} to {end:,} of {length:,} are shown, around what was looked for; "
+            f"{named}substr({name}, {end + 1}, {whole}) shows what follows"
+        ]
     begin, end = width - tail + 1, length - tail
     return [
         f"cut: characters {begin:,} to {end:,} of {length:,} are hidden; {named}substr({name}, {begin}, {whole}) shows what follows"

@@ -21,10 +21,11 @@ _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _AMBIGUOUS = re.compile(r"\A(?:NULL|\s.*|.*\s|[eE]?'.*)\Z", re.DOTALL)
 
 
-def cell(value: Any, type_name: str = "", *, width: int = 200) -> str:
-    """One value, at most about ``width`` characters of it. A longer text keeps its head and its tail, and says how long it is."""
+def cell(value: Any, type_name: str = "", *, width: int = 200, place: re.Pattern[str] | None = None) -> str:
+    """One value, at most about ``width`` characters of it. A longer text keeps its head and its tail, and says how long it is; where
+    ``place`` matches in neither, what stands around its first match is kept instead."""
     if isinstance(value, str):
-        return _cut_text(value, width) if len(value) > width else literal(value)
+        return _cut_text(value, width, place) if len(value) > width else literal(value)
     text = plain(value, type_name)
     return middle(text, width)
 
@@ -32,6 +33,15 @@ def cell(value: Any, type_name: str = "", *, width: int = 200) -> str:
 def is_cut(value: Any, *, width: int) -> bool:
     """True when ``cell`` would leave out a part of the value."""
     return len(value if isinstance(value, str) else plain(value)) > width
+
+
+def window(text: str, width: int, place: re.Pattern[str] | None) -> tuple[int, int] | None:
+    """The part of a cut text that is shown in place of its head and tail: where they would hide the first match of ``place``."""
+    hit = place.search(text) if place is not None else None
+    if hit is None or hit.end() <= width - width // 4 or hit.start() >= len(text) - width // 4:
+        return None
+    begin = min(max(0, hit.start() - width // 4), len(text) - width)
+    return begin, begin + width
 
 
 def literal(text: str) -> str:
@@ -107,7 +117,13 @@ def _float(value: float, *, single: bool) -> str:
     return repr(value)
 
 
-def _cut_text(text: str, width: int) -> str:
+def _cut_text(text: str, width: int, place: re.Pattern[str] | None) -> str:
+    found = window(text, width, place)
+    if found is not None:
+        shown = text[found[0] : found[1]]
+        shown = f"E'{_escape(shown)}'" if _CONTROL.search(shown) else shown
+        more = len(text) - found[1]
+        return f"[after {found[0]:,} characters]… {shown}" + (f" …[{more:,} more]" if more else "")
     tail = width // 4
     head, end = text[: width - tail], text[len(text) - tail :]
     escaped = _CONTROL.search(head + end) is not None

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from kleene.planner.sought import Sought
 from kleene.planner.specs import BudgetLimits, Span, Usage
 from kleene.udfs.events import Event
 from kleene.udfs.protocols import Reply, Request
@@ -33,7 +34,7 @@ class Outcome:
 
     ``rows`` holds the first rows only (the engine fetches at least as many as are shown), ``row_count`` counts them all, ``arrow`` is the
     whole relation where there is one. ``types`` are DuckDB type names. ``message`` stands for the rows of a statement that has none
-    (``created function f``). ``final`` is true of FINAL alone, not of EXPLAIN FINAL.
+    (``created function f``). ``final`` is true of FINAL alone, not of EXPLAIN FINAL. ``sought`` is what the statement looked for in texts.
     """
 
     columns: tuple[str, ...] = ()
@@ -45,6 +46,7 @@ class Outcome:
     message: str | None = None
     final: bool = False
     arrow: object | None = None
+    sought: tuple[Sought, ...] = ()
 
 
 @attrs.frozen

@@ -1,6 +1,12 @@
 from __future__ import annotations
 
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from kleene.planner.errors import KleeneError, ParseError, PlanError
+from kleene.planner.sought import Sought
 from kleene.planner.specs import BudgetLimits, Span, Usage
 from kleene.session import render
 from kleene.session.world import Outcome
@@ -31,17 +37,70 @@ def test_an_empty_result_shows_its_columns() -> None:
 
 
 def test_twenty_rows_are_shown_and_the_way_to_the_rest() -> None:
-    result = table([(i,) for i in range(25)], "n", row_count=1000, types=("BIGINT",))
+    result = table([(i, "x" * 190) for i in range(25)], "n", "t", row_count=1000, types=("BIGINT", "VARCHAR"))
     lines = render.outcome(result).split("\n")
-    assert lines[:2] == ["n BIGINT", "0"]
+    assert lines[0] == "n BIGINT | t VARCHAR"
     assert len(lines) == 22
     assert lines[-1] == "... 980 more rows (1,000 in all): add ORDER BY ... LIMIT 20 OFFSET 20, or aggregate"
 
 
+def test_short_rows_are_shown_up_to_a_hundred() -> None:
+    lines = render.outcome(table([(i,) for i in range(200)], "n", row_count=1000, types=("BIGINT",))).split("\n")
+    assert lines[:2] == ["n BIGINT", "0"]
+    assert lines[-2:] == ["99", "... 900 more rows (1,000 in all): add ORDER BY ... LIMIT 100 OFFSET 100, or aggregate"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(), st.text(max_size=300)), max_size=130))
+def test_rows_beyond_twenty_are_shown_while_they_fit(rows: list[tuple[object, ...]]) -> None:
+    text = render.outcome(table(rows, "n", "t"))
+    shown = len([line for line in text.split("\n") if " | " in line]) - 1
+    if text.startswith("n VARCHAR | t VARCHAR\n[row 1]"):
+        return
+    assert min(20, len(rows)) <= shown <= min(100, len(rows))
+    if shown > 20:
+        assert sum(min(200, len(str(v))) + 3 for row in rows[:shown] for v in row) <= 4_000
+
+
 def test_one_row_too_many_is_named_in_the_singular() -> None:
-    assert render.outcome(table([("x",)] * 21, "n")).endswith(
+    assert render.outcome(table([("x" * 300,)] * 21, "n")).split("\n")[-2] == (
         "... 1 more row (21 in all): add ORDER BY ... LIMIT 20 OFFSET 20, or aggregate"
     )
+
+
+LONG = "a" * 3000 + "\nthe needle is here " + "z" * 3000
+
+
+@pytest.mark.parametrize(
+    "sought",
+    [
+        Sought("like", "%NEEDLE%", any_case=True),
+        Sought("text", "needle"),
+        Sought("regexp", "nothing like it|the needle"),
+        Sought("regexp", "needle (is|was)"),
+        Sought("regexp", "(?i)NEEDLE"),
+    ],
+)
+def test_a_cut_cell_shows_what_the_statement_looked_for(sought: Sought) -> None:
+    rows = [(LONG,)] * 20
+    lines = render.outcome(attrs.evolve(table(rows, "text"), sought=(sought,))).split("\n")
+    assert "the needle is here zzz" in lines[1]
+    assert lines[1].startswith("[after 2,9") and lines[1].endswith(" more]")
+    assert len(lines[1]) < 260
+
+
+def test_one_row_is_shown_around_what_was_looked_for() -> None:
+    result = attrs.evolve(table([("a" * 9000 + "needle" + "z" * 9000,)], "t"), sought=(Sought("text", "needle"),))
+    assert render.outcome(result) == (
+        f"t VARCHAR\n[after 8,000 characters]… {'a' * 1000}needle{'z' * 2994} …[6,006 more]\n1 row\n"
+        "cut: characters 8,001 to 12,000 of 18,006 are shown, around what was looked for; substr(t, 12001, 4000) shows what follows"
+    )
+
+
+@pytest.mark.parametrize("text", ["needle" + "a" * 6000, "a" * 6000 + "needle", "a" * 6000])
+def test_a_text_that_shows_its_hit_or_has_none_is_cut_in_the_middle(text: str) -> None:
+    result = attrs.evolve(table([(text,)], "text"), sought=(Sought("like", "%needle%"),))
+    assert render.outcome(result) == render.outcome(attrs.evolve(result, sought=()))
 
 
 def test_a_long_cell_is_cut_in_the_middle() -> None:
