@@ -82,3 +82,21 @@ def test_the_prefix_is_reported_by_parts(capsys: pytest.CaptureFixture[str]) -> 
     counted = {name: int(number.replace(",", "")) for name, number in lines}
     assert list(counted) == ["who and how to reply", "language", "how to work", "what there is", "budget", "in all"]
     assert counted["in all"] < 2_000
+
+
+def test_the_harder_tasks_are_those_of_their_generator() -> None:
+    module = script("gen_eval_tasks")
+    assert len(module.TASKS) >= 6
+    for name in module.TASKS:
+        folder = ROOT / "tasks" / "eval" / name
+        written = {path.name: path.read_text("utf-8") for path in folder.iterdir()}
+        assert written == module.files_of(name), f"{name}: run python scripts/gen_eval_tasks.py"
+
+
+def test_a_wrong_answer_to_a_harder_task_is_not_taken() -> None:
+    module = script("eval_sessions")
+    for name in script("gen_eval_tasks").TASKS:
+        task = module.read_task(ROOT / "tasks" / "eval" / name)
+        assert module.is_right([list(map(str, row)) for row in task.expected], task)
+        assert not module.is_right([[*task.expected[0][:-1], 0], *task.expected[1:]], task)
+        assert not module.is_right([], task)
