@@ -195,7 +195,7 @@ def by_kleene(url: str, in_flight: int, workload: Workload) -> Run:
 # -- other systems --------------------------------------------------------------------------------------------------------------------------
 
 PEERS = Path(__file__).resolve().parent / "peers"
-LIMIT_S = 600
+LIMIT_S = 1800
 # W4 by a peer's operator for joins, where it has one that takes no equality.
 W4_JOIN = attrs.evolve(W4, name="W4-join")
 OWN_JOIN = ("lotus", "palimpzest")
@@ -219,42 +219,55 @@ ASKS = {
 }
 
 
-class Failed(Exception):
-    """A program ended without an answer; the text is the last line of what it wrote."""
+def by_peer(
+    peer: str, python: str, url: str, in_flight: int, rounds: int, workloads: list[Workload]
+) -> dict[str, Run | str]:
+    """What a peer made of each workload, in one process: the round of median seconds, or why there is none."""
+    found: dict[str, Run | str] = {w.name: "it ended without an answer" for w in workloads}
+    truths = {w.name: (w, true_rows(w)) for w in workloads}
+    with tempfile.TemporaryDirectory(prefix="kleene-peer-") as folder:
+        given = {
+            "url": url, "in_flight": in_flight, "rounds": rounds, "folder": folder, "asks": ASKS,
+            "tables": {w.name: tables_of(w) for w in workloads},
+        }  # fmt: skip
+        said = Path(folder) / "said"
+        with said.open("w") as out, (Path(folder) / "errors").open("w") as errors:
+            try:
+                subprocess.run(
+                    [python, str(PEERS / f"run_{peer}.py")], input=json.dumps(given), text=True, stdout=out, stderr=errors,
+                    timeout=LIMIT_S, cwd=folder,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired:
+                found = dict.fromkeys(found, f"more than {LIMIT_S} s for all")
+        for result in map(json.loads, said.read_text().splitlines()):
+            workload, true = truths[result["workload"]]
+            found[workload.name] = result.get("failed") or median(
+                [
+                    Run(
+                        Count(**r["count"]),
+                        r["seconds"],
+                        r["cpu"],
+                        workload.right(rows_said(workload, r["rows"]), true),
+                    )
+                    for r in result["rounds"]
+                ]
+            )
+    take(url)
+    return found
 
 
-def by_peer(peer: str, python: str, url: str, in_flight: int, rounds: int, workload: Workload) -> Run:
-    """The round of median seconds. Raises ``Failed``."""
-    with tables(workload) as con, tempfile.TemporaryDirectory(prefix="kleene-peer-") as folder:
-        seen = {
+def true_rows(workload: Workload) -> Rows:
+    with tables(workload) as con:
+        return con.execute(workload.truth).fetchall()
+
+
+def tables_of(workload: Workload) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each table, as objects, with the columns that are seen."""
+    with tables(workload) as con:
+        return {
             name: con.sql(f"SELECT {columns} FROM {name}").to_arrow_table().to_pylist()
             for name, columns in SEEN[workload.name[:2]].items()
         }
-        true = con.execute(workload.truth).fetchall()
-        given = {
-            "url": url, "workload": workload.name, "in_flight": in_flight, "rounds": rounds, "folder": folder, "asks": ASKS,
-            "tables": seen,
-        }  # fmt: skip
-        command = [python, str(PEERS / f"run_{peer}.py")]
-        try:
-            done = subprocess.run(
-                command, input=json.dumps(given), capture_output=True, text=True, timeout=LIMIT_S, cwd=folder
-            )
-        except subprocess.TimeoutExpired:
-            take(url)
-            raise Failed(f"more than {LIMIT_S} s") from None
-    if done.returncode or not done.stdout.strip():
-        take(url)
-        raise Failed((done.stderr.strip() or "no output").splitlines()[-1])
-    found = json.loads(done.stdout.splitlines()[-1])
-    if isinstance(found, dict):
-        raise Failed(found["cannot"])
-    return median(
-        [
-            Run(Count(**r["count"]), r["seconds"], r["cpu"], workload.right(rows_said(workload, r["rows"]), true))
-            for r in found
-        ]
-    )
 
 
 def rows_said(workload: Workload, rows: list[list[Any]]) -> Rows:
@@ -267,10 +280,10 @@ def rows_said(workload: Workload, rows: list[list[Any]]) -> Rows:
 # -- the table ------------------------------------------------------------------------------------------------------------------------------
 
 
-def cell(run: Run | None) -> str:
+def cell(run: Run | str | None) -> str:
     """Requests, tokens in thousands, seconds; WRONG where the rows are."""
-    if run is None:
-        return "-"
+    if not isinstance(run, Run):
+        return "-" if run is None else "fails"
     return f"{run.count.requests:,} / {run.count.tokens / 1000:.1f}k / {run.seconds:.2f}" + (
         "" if run.right else " WRONG"
     )
@@ -288,44 +301,47 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", metavar="WORKLOAD")
     parser.add_argument("--rounds", type=int, default=3, help="the median of so many runs")
     given = parser.parse_args()
-    with served(given.latency) as url:
-        programs: dict[str, Callable[[Workload], Run]] = {
-            "loop": lambda w: median([by_program(loop, url, given.in_flight, w) for _ in range(given.rounds)]),
-            "hand": lambda w: median([by_program(hand, url, given.in_flight, w) for _ in range(given.rounds)]),
-            "Kleene": lambda w: median([by_kleene(url, given.in_flight, w) for _ in range(given.rounds)]),
-        }
-        for peer, python in (p.split("=", 1) for p in given.peer):
-            programs[peer] = lambda w, p=peer, y=python: by_peer(p, y, url, given.in_flight, given.rounds, w)  # type: ignore[misc]
-        workloads = [*SEVEN, *([W4_JOIN] if set(OWN_JOIN) & set(programs) else [])]
-        report([w for w in workloads if w.name in (given.only or [w.name])], programs, given)
-    return 0
-
-
-def report(
-    workloads: list[Workload], programs: dict[str, Callable[[Workload], Run]], given: argparse.Namespace
-) -> None:
-    """Print each row as soon as it is there, then the processor seconds, then why something failed."""
+    peers = dict(p.split("=", 1) for p in given.peer)
+    workloads = [w for w in (*SEVEN, W4_JOIN) if w.name in (given.only or [w.name])]
     print(
         f"requests / tokens / seconds, {1000 * given.latency:.0f} ms a call, {given.in_flight} in flight, duckdb {version('duckdb')}\n"
     )
-    head = f"| workload | {' | '.join(programs)} |\n|---|{'---:|' * len(programs)}"
-    print(head, flush=True)
-    rows: dict[str, list[Run | None]] = {}
-    failures: list[str] = []
-    for workload in workloads:
-        found: list[Run | None] = []
-        for name, program in programs.items():
-            try:
-                found.append(program(workload) if workload is not W4_JOIN or name in OWN_JOIN else None)
-            except Failed as why:
-                found.append(None)
-                failures.append(f"{name} {workload.name}: {why}")
-        rows[workload.name] = found
-        print(f"| {workload.name} | {' | '.join(map(cell, found))} |", flush=True)
+    found: dict[str, dict[str, Run | str]] = {}
+    with served(given.latency) as url:
+        for name, program in OURS.items():
+            found[name] = {
+                w.name: median([program(url, given.in_flight, w) for _ in range(given.rounds)])
+                for w in workloads
+                if w is not W4_JOIN
+            }
+        for name, python in peers.items():
+            able = [w for w in workloads if w is not W4_JOIN or name in OWN_JOIN]
+            found[name] = by_peer(name, python, url, given.in_flight, given.rounds, able)
+    report([w.name for w in workloads if any(w.name in runs for runs in found.values())], found)
+    return 0
+
+
+OURS: dict[str, Callable[[str, int, Workload], Run]] = {
+    "loop": lambda url, n, w: by_program(loop, url, n, w),
+    "hand": lambda url, n, w: by_program(hand, url, n, w),
+    "Kleene": by_kleene,
+}
+
+
+def report(names: list[str], found: dict[str, dict[str, Run | str]]) -> None:
+    """The table, that of processor seconds, and why something failed."""
+    head = f"| workload | {' | '.join(found)} |\n|---|{'---:|' * len(found)}"
+    print(head)
+    for name in names:
+        print(f"| {name} | {' | '.join(cell(runs.get(name)) for runs in found.values())} |")
     print(f"\nprocessor seconds of the client\n\n{head}")
-    for name, runs in rows.items():
-        print(f"| {name} | {' | '.join('-' if run is None else f'{run.cpu:.2f}' for run in runs)} |")
-    print("\n".join(["", *failures]))
+    for name in names:
+        runs = (by_name.get(name) for by_name in found.values())
+        print(f"| {name} | {' | '.join(f'{run.cpu:.2f}' if isinstance(run, Run) else '-' for run in runs)} |")
+    for program, by_name in found.items():
+        for name, run in by_name.items():
+            if isinstance(run, str):
+                print(f"\n{program} {name}: {run}")
 
 
 if __name__ == "__main__":

@@ -53,8 +53,8 @@ def answer(prompt: str) -> str:
     >>> answer("How good is it? Document 1: [quality: 40] Document 2: [quality: 7]. Which Document?")
     'Document 1'
     """
-    if "Document 1" in prompt and "Document 2" in prompt:  # LOTUS ranks by pairs
-        one, other = (int(q) for q in fact("quality", prompt)[-2:])
+    if "Document 2" in prompt and len(qualities := fact("quality", prompt)) > 1:  # LOTUS ranks by pairs
+        one, other = (int(quality) for quality in qualities[-2:])
         return "Document 1" if one >= other else "Document 2"
     if "left and right tables" in prompt:  # ThalamusDB joins batches
         return pairs(prompt)

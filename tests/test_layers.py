@@ -55,7 +55,7 @@ CONFINED = {
         "kleene.repl.lexer",
     ),  # the two ask for a statement's kind
     "duckdb": ("kleene.udfs", *ENGINE, *READERS, "kleene.bench.plain.tables"),  # the last is the rival's own
-    "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models"),
+    "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models", "kleene.bench.importers.rows"),
     "trio": ("kleene.udfs.runtime", *DISPATCH, "kleene.models", "kleene.udfs.waiting"),
     "httpx": ("kleene.models", *WEB),
     "httpcore": ("kleene.tools.webclient",),

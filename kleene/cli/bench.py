@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kleene.cli.bench_calibrate import calibrate
+from kleene.cli.bench_import import add_import, import_
 from kleene.cli.bench_opening import opener
 from kleene.cli.bench_results import ACTIONS, add_actions
 from kleene.cli.command import Command
@@ -24,7 +25,7 @@ DEFAULT_TURNS = 30
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(
-        dest="action", metavar="run|calibrate|report|results|compare|csv|curve|plot", required=True
+        dest="action", metavar="run|calibrate|report|results|compare|csv|curve|plot|import", required=True
     )
 
     def action(name: str, usage: str) -> argparse.ArgumentParser:
@@ -54,10 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     known("pack", metavar="PACK", help="a pack's folder, or its .toml or .json")
     known("--known", metavar="FILE", help="answers whose worth is known (default: known.toml in the pack's folder)")
     add_actions(action, count)
+    add_import(action)
 
 
 def execute(inv: Invocation) -> int:
-    return {"run": run, "calibrate": calibrate, **ACTIONS}[inv.args.action](inv)
+    return {"run": run, "calibrate": calibrate, "import": import_, **ACTIONS}[inv.args.action](inv)
 
 
 def run(inv: Invocation) -> int:
@@ -135,7 +137,7 @@ def line_of(row: Row) -> str:
 COMMAND = Command(
     name="bench",
     summary="run a pack of tasks with known answers, and report how it fared",
-    usage="run PACK [OPTIONS] | report|results|csv|curve|plot RESULTS... [OPTIONS] | compare RESULTS RESULTS [OPTIONS] | calibrate PACK [OPTIONS]",
+    usage="run PACK [OPTIONS] | report|results|csv|curve|plot RESULTS... [OPTIONS] | compare RESULTS RESULTS [OPTIONS] | calibrate PACK [OPTIONS] | import FORMAT PATH --out PACK [OPTIONS]",
     description="""\
 run gives each task of a pack to the model (--mode frozen), to a plain tool-calling agent over the same model (--mode plain), or
 runs the pack's own reference SQL without one that writes (--mode relational). Each attempt has a workspace and a store of its own; its row is on disk before the next begins, and
@@ -147,7 +149,8 @@ report gives the pass rate with its 95 % interval (Wilson), calls, tokens, dolla
 valid at once and the factor by which EXPLAIN was off; results the same by pack, with a line for what was not run. compare gives
 the differences of two runs over the tasks of both, with bootstrap intervals. csv joins results into one table. curve gives the
 pass rate from attempt to attempt. plot draws all of it as SVG (extra kleene[plots]). calibrate asks the judge about answers
-whose worth is known, and says how far it agrees.""",
+whose worth is known, and says how far it agrees. import makes a pack from the files of OOLONG, Harvey LAB, FinanceBench, FinQA,
+CUAD or UmaiTech's redlining; it fetches nothing.""",
     examples="""\
 # six tasks of the shell, and what came of them
 python -m kleene bench run tasks/packs/terminal --results terminal.csv
@@ -164,7 +167,10 @@ python -m kleene bench compare frozen.csv plain.csv
 python -m kleene bench plot frozen.csv plain.csv --out pictures
 
 # the same tasks by the reference statements: what a planned query costs
-python -m kleene bench run tasks/packs/logbook-hard --mode relational --model local""",
+python -m kleene bench run tasks/packs/logbook-hard --mode relational --model local
+
+# a pack from another bench's file, of which 50 questions over windows of one length
+python -m kleene bench import oolong trec.parquet --where context_len=131072 --limit 50 --out oolong-131k""",
     add_arguments=add_arguments,
     execute=execute,
 )

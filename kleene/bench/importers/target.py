@@ -1,0 +1,71 @@
+"""Where an importer puts what it makes: a pack's folder with contexts and documents beside ``pack.json``."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from kleene.planner.errors import ConfigError
+
+
+@attrs.define
+class Target:
+    """``where`` are the rows that are wanted: values of fields as texts."""
+
+    folder: Path
+    where: Mapping[str, str] = attrs.field(factory=dict)
+    _contexts: dict[str, bytes] = attrs.field(factory=dict, init=False)
+    _copied: dict[Path, str] = attrs.field(factory=dict, init=False)
+
+    def context(self, name: str, text: str, place: str) -> str:
+        """Write a context, once for each name, and give its path from the pack's folder. Raises ``ConfigError`` where a name has two texts."""
+        digest = hashlib.sha256(text.encode()).digest()
+        path = f"contexts/{name}.txt"
+        if name not in self._contexts:
+            file = self.folder / path
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, "utf-8", newline="")
+            self._contexts[name] = digest
+        elif self._contexts[name] != digest:
+            raise ConfigError(
+                f"{place}: the text named {name} is another one than before", hint="a text needs a name of its own"
+            )
+        return path
+
+    def documents(self, source: Path, name: str) -> str:
+        """Copy a folder, once, and give its path from the pack's folder."""
+        source = source.resolve()
+        if source not in self._copied:
+            path = f"documents/{name}"
+            # Links are not followed: they could lead out of the bench's folder.
+            shutil.copytree(source, self.folder / path, symlinks=True)
+            self._copied[source] = path
+        return self._copied[source]
+
+
+def slug(text: str) -> str:
+    """A part of an id: letters, digits, dots, dashes and underscores.
+
+    >>> slug("Rofr/Rofo/Rofn"), slug("ADI/2009/page_49.pdf-1"), slug("  ")
+    ('Rofr-Rofo-Rofn', 'ADI-2009-page_49.pdf-1', 'x')
+    """
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._") or "x"
+
+
+def quoted(text: str) -> str:
+    """A text as a literal of SQL.
+
+    >>> quoted("the buyer's")
+    "'the buyer''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
+def in_prompt(text: str) -> str:
+    """A text inside the PROMPT of a function, where braces name arguments."""
+    return text.replace("'", "''").replace("{", "{{").replace("}", "}}")
