@@ -107,10 +107,10 @@ def w4_join(session, given):
 def w5(session, given):
     """No anti-join: all pairs are filtered, and what is left over is found outside."""
     claims = {c["cid"]: c["claim"] for c in given.tables["c"]}
-    x = made(session, "x", [{**row, "claim": claims[row["cid"]]} for row in given.tables["x"]])
+    x = made(session, "x", [{**row, "asserted": claims[row["cid"]]} for row in given.tables["x"]])
 
     def query():
-        refuted = run(session, x.sem_filter(given.asks["refutes"], depends_on=["claim", "counter"]), "cid")
+        refuted = run(session, x.sem_filter(given.asks["refutes"], depends_on=["asserted", "counter"]), "cid")
         return [(c,) for c in sorted(set(claims) - {c for (c,) in refuted})]
 
     return query
