@@ -16,6 +16,7 @@ import outcome
 import trio
 
 from kleene.models.provider import Capabilities, OnText, one_text_only, vector_text
+from kleene.models.tool_words import read_uses
 from kleene.planner.specs import Price
 from kleene.udfs.protocols import ProviderError, Reply, Request, out_of_time
 
@@ -27,6 +28,9 @@ class FunctionModel:
     A sync function runs in the thread of the calls: nothing else moves while it runs, and nothing is quicker. With ``threads=True`` it runs
     in worker threads, at most 64 at a time, and a cancel leaves it behind. A coroutine function runs on trio when its code names trio, else on
     an asyncio loop in a thread of its own; ``on_asyncio`` decides otherwise.
+
+    Where it is offered functions to call (``request.tools``) it returns a ``Reply`` with ``uses``, or text that ends in a JSON array of calls
+    (``kleene.models.tool_words``).
 
     For ``embed`` (``request.wants`` is ``"embedding"``) it returns a list of numbers.
 
@@ -96,6 +100,8 @@ class FunctionModel:
         except Exception as error:
             raise self._raised(error) from error
         reply = self._reply(request, found)
+        if request.tools and not reply.uses:
+            reply = read_uses(reply)
         if on_text is not None:
             on_text(reply.text)
         return reply

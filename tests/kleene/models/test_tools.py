@@ -150,6 +150,17 @@ def test_a_server_without_tools_is_told_them_in_words(wire: str) -> None:
     assert seen.prompt == "grep gave:\n1: a\n\ngrep gave:\n2: b\n\nOne turn is left."
 
 
+def test_a_function_calls_with_uses_or_in_words() -> None:
+    words = 'Look.\n```json\n[{"name": "grep", "arguments": {"pattern": "a"}}]\n```'
+
+    async def ask(request: Request, said: Any) -> Reply:
+        return await kleene.FunctionModel(lambda r: said).send(request)
+
+    assert trio.run(ask, REQUEST, words).uses == (ToolUse("call_0", "grep", '{"pattern": "a"}'),)
+    assert trio.run(ask, REQUEST, Reply("", uses=USES)).uses == USES
+    assert trio.run(ask, Request("root", TALK[:1]), words).text == words, "nothing was offered"
+
+
 @pytest.mark.parametrize(
     "text",
     ["No call.", "[1, 2]", '{"name": "x"}', "[{", '{"a": {"name": "x"}}', ""],
