@@ -194,7 +194,8 @@ class Executor:
             self._check_policy(statement)
         if isinstance(tree, nodes.CreateFunction):
             self._check_types(tree, statement)
-        own = run_own(statement, self.state, self.ledger, trust=self.trust)
+        skills = self.tools.skills if self.tools is not None else tuple
+        own = run_own(statement, self.state, self.ledger, trust=self.trust, skills=skills)
         if own is not None:
             self._after_own(tree)
             return own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,6 +16,7 @@ from kleene.planner.statements import Statement, agent_spec, function_spec, sett
 from kleene.result import Result
 
 if TYPE_CHECKING:
+    from kleene.tools.skills import Skill
     from kleene.udfs.ledger import Ledger
 
 MODEL_SETTABLE = frozenset(k.key for k in KEYS if k.may_model_set)
@@ -29,7 +30,9 @@ class State:
     catalog: Catalog = attrs.field(factory=Catalog)
 
 
-def run_own(statement: Statement, state: State, ledger: Ledger, *, trust: str) -> Result | None:
+def run_own(
+    statement: Statement, state: State, ledger: Ledger, *, trust: str, skills: Callable[[], Sequence[Skill]] = tuple
+) -> Result | None:
     """Run one of the statements above; None for any other (EXPLAIN, FINAL, CALL, ... need more than the state)."""
     tree = statement.tree
     if isinstance(tree, nodes.SetKey):
@@ -52,6 +55,8 @@ def run_own(statement: Statement, state: State, ledger: Ledger, *, trust: str) -
         state.catalog = state.catalog.without_agent(tree.this.name, if_exists=bool(tree.args.get("exists")))
         return message(f"dropped agent {tree.this.name}")
     if isinstance(tree, nodes.Show):
+        if tree.this.name.upper() == "SKILLS":
+            return _rows(("name", "description", "scope"), [(s.name, s.description, s.scope) for s in skills()])
         return _show(tree.this.name.upper(), state, ledger)
     return None
 

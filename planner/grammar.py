@@ -532,7 +532,7 @@ class OwnGrammar(DuckDBParser):
     def _own_show(self) -> exp.Expr | None:
         self._advance()
         word = self._peek_words(2)
-        if len(word) != 1 or word[0] not in ("FUNCTIONS", "AGENTS", "BUDGET"):
+        if len(word) != 1 or word[0] not in ("FUNCTIONS", "AGENTS", "BUDGET", "SKILLS"):
             return None
         self._advance()
         return self.expression(nodes.Show(this=exp.var(word[0])))

@@ -133,7 +133,7 @@ class DropAgent(OwnStatement):
 
 
 class Show(OwnStatement):
-    """``SHOW FUNCTIONS | AGENTS | BUDGET``: ``this`` a Var in upper case."""
+    """``SHOW FUNCTIONS | AGENTS | BUDGET | SKILLS``: ``this`` a Var in upper case."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kleene.tools.index import SearchIndex
     from kleene.tools.private import Private
     from kleene.tools.reading_apart import Readers
+    from kleene.tools.skills import Skill
 
 RESULT_BYTES = 64 << 20
 """Of one use's rows: DuckDB holds them as JSON beside its table of them."""
@@ -50,10 +51,11 @@ class Workplace:
                 shared.close()
 
     def idle(self) -> frozenset[str]:
-        """The tools that have nothing to work on: those of files in an empty workspace, of git outside a repository, env and skill without any."""
+        """The tools that have nothing to work on: those of files in an empty workspace, of git outside a repository, env and skill without any of the user's."""
         root = Path(self._workspace).resolve()
         found = set() if self._env else {"env"}
-        found |= {"skill"}
+        if all(skill.scope == "built in" for skill in self.skills()):
+            found |= {"skill"}  # how to work with Kleene a session is told anyway
         if not any((folder / ".git").exists() for folder in (root, *root.parents)):
             found |= GIT
         try:
@@ -63,12 +65,19 @@ class Workplace:
             is_empty = True
         return frozenset(found | FILE_TOOLS if is_empty else found)
 
+    def skills(self) -> tuple[Skill, ...]:
+        """What ``skill`` can tell, by name."""
+        from kleene.tools.skills import find_skills
+
+        return tuple(find_skills(self._workspace).values())
+
     def work(self, cancelled: Callable[[], bool], statement: str) -> Work:
         """For one use. Raises ``ConfigError`` where the workspace is no folder."""
         from kleene.tools.index import SearchIndex
         from kleene.tools.jail import Jail
         from kleene.tools.private import Private
         from kleene.tools.reading_apart import Readers
+        from kleene.tools.skills import SkillTexts, find_skills
 
         with self._lock:
             if self._shared is None:
@@ -79,6 +88,7 @@ class Workplace:
             limits=self._limits,
             cancelled=cancelled,
             env=self._env,
+            skills=SkillTexts(partial(find_skills, self._workspace)),
             index=index,
             readers=readers,
             statement=statement,
@@ -128,4 +138,13 @@ def toolbox_for(
         tools[made.name.lower()] = made
     place = Workplace(workspace, settings, keep=keep, own=private)
     command = partial(shell_function, settings)
-    return Toolbox(tools.values(), place.work, emit, approve, on_close=place.close, idle=place.idle, command=command)
+    return Toolbox(
+        tools.values(),
+        place.work,
+        emit,
+        approve,
+        on_close=place.close,
+        idle=place.idle,
+        command=command,
+        skills=place.skills,
+    )

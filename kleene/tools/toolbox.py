@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -19,6 +19,9 @@ from kleene.tools.leaving import LeftRunning, leaving
 from kleene.tools.values import argument, rows_json
 from kleene.udfs.children import ChildReply
 from kleene.udfs.events import Event, ToolUsed
+
+if TYPE_CHECKING:
+    from kleene.tools.skills import Skill
 
 ARGUMENT_CHARACTERS = 2_000  # of the arguments in the trace
 STATEMENT_BYTES = 512 << 20
@@ -50,7 +53,8 @@ Approve = Callable[[Effect], bool]
 
 class Toolbox:
     """``make_work`` gives a tool what it may use while it runs for a statement; ``approve`` is asked before each effect (None: all are approved).
-    ``idle`` names the tools that have nothing to work on here: they can be used, and a model is not told of them."""
+    ``idle`` names the tools that have nothing to work on here: they can be used, and a model is not told of them. ``skills`` finds what ``skill``
+    can tell."""
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class Toolbox:
         on_close: Callable[[], None] = lambda: None,
         idle: Callable[[], frozenset[str]] = frozenset,
         command: MakeCommand | None = None,
+        skills: Callable[[], tuple[Skill, ...]] = tuple,
     ):
         self._tools = {t.name.lower(): t for t in tools}
         self._make_work = make_work
@@ -68,6 +73,7 @@ class Toolbox:
         self.approve = approve
         self.close = on_close
         self.idle = idle
+        self.skills = skills
         self._make_command = command
         self._lock = threading.Lock()
         self._given: dict[str, int] = {}  # bytes by statement, the last ones
