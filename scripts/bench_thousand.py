@@ -32,7 +32,7 @@ def solve(request):
     with open("asked", "a") as log:
         log.write(re.search(r"task-\d+", str(request.messages))[0] + "\n")
     listed = "SELECT unnest(CAST(string_split(text, ', ') AS BIGINT[])) AS n FROM ctx"
-    return f"```sql\nFINAL(SELECT sum(n) FROM ({listed}) WHERE n % {divisor} = 0)\n```"
+    return f"```sql\nFINAL(SELECT coalesce(sum(n), 0) FROM ({listed}) WHERE n % {divisor} = 0)\n```"
 """
 GREW = 1.25
 

@@ -41,11 +41,13 @@ def replayed(folder: Path, tmp: Path, choice: Choice) -> tuple[Done, list[Row]]:
     return done, list(read_rows(tmp / "r.csv"))
 
 
-def check(folder: Path, tmp: Path, choice: Choice) -> int:
-    """Replay, compare every field, and say how many attempts there were."""
+def check(folder: Path, tmp: Path, choice: Choice, *, strict: bool) -> int:
+    """Replay, compare every field, and say how many attempts there were. Not ``strict``: what sessions are told first may have been reworded."""
     done, rows = replayed(folder, tmp, choice)
     recorded = {(r.task, r.repeat): r for r in read_rows(PACKS / folder / RESULTS)}
-    assert done.drifts == () and done.ran == len(rows) > 0
+    drifts = [d for d in done.drifts if strict or "the system text" not in d.said]
+    assert drifts == [], "scripts/record_packs.py again records the requests of today"
+    assert done.ran == len(rows) > 0
     for row in rows:
         then = recorded[row.task, row.repeat]
         assert attrs.evolve(row, seconds=then.seconds, digest=then.digest) == then
@@ -65,7 +67,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     "folder", [f for f in FOLDERS if str(f) != LONG], ids=lambda f: str(f).replace("/replay/", "-")
 )
 def test_the_first_recorded_task_is_replayed(folder: Path, tmp_path: Path) -> None:
-    assert check(folder, tmp_path, Choice(limit=1)) == 1
+    assert check(folder, tmp_path, Choice(limit=1), strict=False) == 1
 
 
 @pytest.mark.slow  # all of them; the test above is this one for a task each
@@ -73,7 +75,7 @@ def test_the_first_recorded_task_is_replayed(folder: Path, tmp_path: Path) -> No
 @pytest.mark.usefixtures("no_key")
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda f: str(f).replace("/replay/", "-"))
 def test_what_was_recorded_is_replayed(folder: Path, tmp_path: Path) -> None:
-    assert check(folder, tmp_path, Choice()) == len(list(read_rows(PACKS / folder / RESULTS)))
+    assert check(folder, tmp_path, Choice(), strict=True) == len(list(read_rows(PACKS / folder / RESULTS)))
 
 
 def test_every_pack_has_recordings_and_they_say_who_answered_and_when() -> None:
