@@ -36,8 +36,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(inv: Invocation) -> int:
     from kleene.cli.handlers import handler_of
 
-    inv.write(table_of(handler_of(inv)))
+    table = table_of(handler_of(inv))
+    inv.write(legible(table) if inv.terminal.shows_tables and not inv.args.format else table)
     return 0
+
+
+def legible(table: Table) -> Table:
+    """What fits on a screen: the model in one column, as ``--model`` takes it, its prices in one, and no rates of batch APIs."""
+    from kleene.rendering.rows import text_table
+
+    rows = []
+    for row in table.to_arrow_table().to_pylist():
+        price = row["price_as_of"]
+        if row["input_usd_per_mtok"] is not None:
+            price = f"{row['input_usd_per_mtok']:g} in, {row['output_usd_per_mtok']:g} out"
+        model = f"{row['provider']}:{row['model']}"
+        rows.append((row["alias"], model, row["endpoint"], price, row["without"]))
+    return text_table(("alias", "model", "endpoint", "usd_per_mtok", "without"), rows)
 
 
 def table_of(handler: Handler) -> Table:
@@ -78,7 +93,8 @@ COMMAND = Command(
     description="""\
 Show which model answers for each alias, where it is reached, what a million tokens cost (in the provider's batch API too,
 where that is known), and what its calls go without: json_schema (a forced tool or words ask for it instead), logprobs (a
-score is a number in the reply), effort, prompt_cache (marks; a cache of the server's own needs none). Models come from --model,
+score is a number in the reply), effort, prompt_cache (marks; a cache of the server's own needs none). A second model of an
+alias is asked where the first fails. On a terminal some columns are drawn together; --format has all. Models come from --model,
 from kleene.toml in the workspace, from ~/.config/kleene/config.toml, or from ANTHROPIC_API_KEY or OPENAI_API_KEY (with
 OPENAI_BASE_URL and OPENAI_MODEL) in the environment.""",
     examples="""\

@@ -43,3 +43,18 @@ def test_a_model_that_cannot_be_read_is_a_usage_error() -> None:
     done = invoke("models", "--model", "gpt")
     assert done.code == 2
     assert done.err.startswith("error: 'gpt' does not name a model\nhint: ")
+
+
+def test_on_a_terminal_a_model_is_one_column_and_its_price_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-test-0123456789")
+    done = invoke("models", "--model", "worker=anthropic:claude-sonnet-5", tty=True)
+    heads, _, row = done.out.splitlines()[1:4]
+    assert [cell.strip() for cell in heads.split("│")][1:-1] == [
+        "alias",
+        "model",
+        "endpoint",
+        "usd_per_mtok",
+        "without",
+    ]
+    assert "│ anthropic:claude-sonnet-5 │" in row and " in, " in row and "…" not in done.out

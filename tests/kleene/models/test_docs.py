@@ -26,15 +26,3 @@ def test_the_configuration_of_the_page_loads(tmp_path: Path) -> None:
         assert config.warnings == ()
         if config.aliases:
             assert set(aliases_of(None, config)) == {"worker", "proxy", "embed", "careful"}
-
-
-def test_the_commands_of_the_page_can_be_parsed() -> None:
-    import shlex
-
-    from kleene.cli.parser import build_parser
-
-    lines = [line for block in blocks("console") for line in block.splitlines() if "python -m kleene" in line]
-    assert len(lines) >= 6
-    for line in lines:
-        words = shlex.split(line.removeprefix("$ "), comments=True)
-        assert build_parser().parse_args(words[3:]).command == words[3]
