@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kleene.udfs.events import Event, TurnFinished
 
 FEEDBACK_LINES = 8
+FEEDBACK_CHARACTERS = 160  # of a line: what a model is told may be pages long
 
 
 class Turns:
@@ -49,7 +50,17 @@ def turn_text(event: TurnFinished) -> str:
     lines = [f"turn {event.turn}"]
     lines += [f"  {visible(line)}" for line in (event.sql or "(no SQL)").splitlines()]
     feedback = event.feedback.splitlines()
-    lines += [f"  {'→' if i == 0 else ' '} {visible(line)}" for i, line in enumerate(feedback[:FEEDBACK_LINES])]
+    lines += [f"  {'→' if i == 0 else ' '} {shortened(line)}" for i, line in enumerate(feedback[:FEEDBACK_LINES])]
     if len(feedback) > FEEDBACK_LINES:
         lines.append(f"    … {len(feedback) - FEEDBACK_LINES} more lines")
     return "\n".join(lines)
+
+
+def shortened(line: str) -> str:
+    """The line, safe to print, without what is too long to be read in passing.
+
+    >>> shortened("x" * 200)[-8:], len(shortened("x" * 200))
+    ('xxxxxxx…', 160)
+    """
+    cut = line if len(line) <= FEEDBACK_CHARACTERS else line[: FEEDBACK_CHARACTERS - 1] + "…"
+    return visible(cut)
