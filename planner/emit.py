@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.calls import Call, KeptRows, Lack, Ready, Round, Route, Seen, carrier_type, copied, nodes
+from kleene.planner.counting import reach_both_sides
 from kleene.planner.dialect import CallSQL
 from kleene.planner.routing import as_written, routed
 from kleene.planner.specs import Volatility
@@ -19,6 +20,8 @@ def emit(plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = Fal
     ``dry``: for counting; a call on demand becomes NULL, so that nothing is sent.
     """
     root = exp.Tuple(expressions=[copied(plan.tree)])
+    if dry:
+        reach_both_sides(root)
     routes = {route.number for route in plan.routes}
     for route in [n for n in nodes(root) if isinstance(n, Route)]:
         if int(route.args["this"]) in routes:

@@ -19,6 +19,7 @@ from kleene.planner.rules.limit_lateral import limit_lateral
 from kleene.planner.rules.limit_stop import limit_stop
 from kleene.planner.rules.limit_union import limit_union
 from kleene.planner.rules.materialise import materialise
+from kleene.planner.rules.on_to_where import on_to_where
 from kleene.planner.rules.order import order
 from kleene.planner.rules.pick_first import pick_first
 from kleene.planner.rules.pull_up import pull_up
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     freeze,  # first: a clock that became a literal no longer stops the others
     distinct_first,  # before all others: they go on with both of its texts
     pull_up,  # the rules that move pure work below calls: before stage, which separates what they brought together
+    on_to_where,  # after pull_up: conditions that came up from below and those of ON are one list
     set_first,
     distinct_on_first,
     pick_first,
@@ -56,6 +58,7 @@ LATE: tuple[Rule, ...] = (materialise,)
 # What a tree must hold for a rule to have anything to do: one walk finds it for all rules.
 NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
     pull_up: (exp.Join,),
+    on_to_where: (exp.Join,),
     set_first: SETS,
     distinct_on_first: (exp.Distinct,),
     qualify_first: (exp.Qualify,),

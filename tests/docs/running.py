@@ -152,7 +152,11 @@ def kleene_arguments(typed: str) -> list[str] | None:
 
     >>> kleene_arguments("kleene sql 'SELECT 1'  # a remark"), kleene_arguments("kleene sql - | jq .")
     (['sql', 'SELECT 1'], None)
+
+    Raises ``PageError`` where an interactive bash would make something else of the line: of ! (its history), $ and ` within double quotes.
     """
+    if any(set("!$`") & set(quoted) for quoted in re.findall(r'"([^"]*)"', typed)):
+        raise PageError(f"bash reads ! $ and ` within double quotes: {typed}")
     lexer = shlex.shlex(typed, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words = list(lexer)

@@ -59,6 +59,7 @@ def test_every_difference_is_found_and_can_be_written_into_the_page(tmp_path: Pa
         ("```console\n$ kleene sql\n```", "the arguments are not Kleene's"),
         ("    indented", "has no language"),
         ("```\nwhat\n```", "is none of those"),
+        ("```console\n$ kleene sql \"SELECT 'Hello!'\"\n```", "within double quotes"),
         ("```ruby\nputs 1\n```", "is none of those"),
         ("```sql not run:\nSELECT 1\n```", "is none of those"),
     ],

@@ -47,3 +47,28 @@ def test_explain_says_the_same_each_time_and_sends_nothing(
 
 def test_there_are_fixtures_of_ten_shapes() -> None:
     assert len(FIXTURES) >= 10
+
+
+@pytest.mark.parametrize(
+    ("sql", "calls"),
+    [
+        ("SELECT t.i, u.z FROM t JOIN u ON g(t.s) = g(u.z)", 30),
+        ("SELECT t.i, u.z FROM u JOIN t ON t.i > 100 AND same(t.s, u.z)", 30),
+        ("SELECT t.i, u.z FROM t LEFT JOIN u ON same(t.s, u.z)", 30),
+        ("SELECT i FROM t WHERE g(s) IN (SELECT g(z) AS label FROM u)", 30),
+        ("SELECT i FROM t WHERE n(s) IN (SELECT n(z) FROM u) OR g > 6", 30),
+    ],
+)
+def test_both_sides_of_an_equality_are_counted_and_asked(sql: str, calls: int) -> None:
+    """DuckDB does not look at one side while nothing is known of the other."""
+    with engine() as (k, model):
+        k.sql("SET measure_ms = 60_000")
+        for statement in SETUP[:2]:
+            k.sql(statement)
+        k.sql("CREATE FUNCTION g(x TEXT) RETURNS TEXT AS PROMPT 'label {x}'")
+        k.sql("CREATE FUNCTION n(x TEXT) RETURNS BOOLEAN AS PROMPT 'whether {x}'")
+        k.sql("CREATE FUNCTION same(a TEXT, b TEXT) RETURNS BOOLEAN AS PROMPT '{a} {b}' VIA g")
+        plan = k.explain(sql)
+        assert (plan.estimate.calls, plan.exact, model.calls) == (calls, True, 0)
+        k.sql(sql)
+        assert model.calls == calls

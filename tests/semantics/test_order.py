@@ -353,3 +353,24 @@ def test_over_joins_calls_stay_near_those_of_the_best_order(world: World, rates:
     counts = [case.calls(order, world.outcome) for order in itertools.permutations(range(len(case.conditions)))]
     assert seen.count() <= 1.2 * min(counts) + FEW * (len(case.conditions) - 1)
     assert seen.count() <= max(counts) + PILOT * len(case.conditions)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT t.i, u.i FROM t JOIN u ON f(t.a || u.b) WHERE q(t.a)",
+        "SELECT t.i, u.i FROM t JOIN u ON f(t.a || u.b) AND q(t.a)",
+        "SELECT s.i, u.i FROM (SELECT * FROM t WHERE q(a)) s JOIN u ON f(s.a || u.b)",
+    ],
+)
+def test_a_call_in_on_is_ordered_like_one_of_where(sql: str) -> None:
+    setup = (
+        "CREATE TABLE t AS SELECT i, 'a' || i AS a FROM range(20) r(i)",
+        "CREATE TABLE u AS SELECT i, 'b' || i AS b FROM range(5) r(i)",
+    )
+    few = {"q": lambda argument: drawn("q", argument) < 20, "f": lambda argument: drawn("f", argument) < 50}
+    with World(setup, few) as world:
+        seen = world.kleene(sql)
+        assert Counter(keyed(seen.rows)) == Counter(keyed(world.true(sql)))
+        passing = sum(drawn("q", f"a{i}") < 20 for i in range(20))
+        assert seen.count() == 20 + 5 * passing
