@@ -31,6 +31,7 @@ NOT_RUN = {
     "takes minutes": 3,
     "a pattern, not a statement": 1,
     "starts programs of others": 1,
+    "run below as a command": 1,
 }
 
 
