@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-# What no two runs have alike, on both sides: how long it took, a run's or a statement's name.
+# What no two runs have alike, on both sides: how long it took, a run's or a statement's name; and tokens, which every new word that a
+# model is told changes.
 VARYING = (
     (re.compile(r"\b\d+(\.\d+)? (s|ms)\b"), "T s"),
+    (re.compile(r"\b\d[\d,.]*k? (tok(ens)?)\b"), r"N \1"),
     (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{4,6}(\.\d+)?\b"), "ID"),
 )
 
