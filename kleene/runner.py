@@ -447,7 +447,7 @@ class Running:
         connection.begin()
         try:
             fetched = self._guarded(lambda: connection.fetch(text, params))
-            if any(s.answers.notes for s in self.context.sites.values()) or any(r.undecided for r in routes):
+            if any(s.answers.lacks for s in self.context.sites.values()) or any(r.undecided for r in routes):
                 connection.rollback()
             else:
                 connection.commit()

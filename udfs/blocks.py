@@ -68,8 +68,8 @@ class Block:
         for work, answer in zip(self.works, self.answers, strict=True):
             if shared is not None:
                 shared[work.prompt] = answer
-            work.site.answers.answers[work.site_key] = answer.value
+            work.site.answers.given[work.site_key] = answer.value
             if work.more:
                 for site, key in work.more:
-                    site.answers.answers[key] = answer.value
+                    site.answers.given[key] = answer.value
             land(work, answer)

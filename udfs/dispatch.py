@@ -522,7 +522,7 @@ class Dispatcher:
             raise CallFailed(message, call=work.describe(), kind=failure.kind, hint=failure.hint) from None
         context.meter.failure(message)
         for site, key in work.takers():
-            site.answers.answers[key] = None
+            site.answers.given[key] = None
         delivery.handed(1)
 
 

@@ -192,7 +192,7 @@ class _Runs:
         begin_run(loop.stops)
         for route in loop.routes:
             route.begin_run()
-        answered = sum(len(s.answers.answers) for s in loop.sites)
+        answered = sum(s.answers.count for s in loop.sites)
         started = time.perf_counter()
         result: object = None
         error: BaseException | None = None
@@ -200,7 +200,7 @@ class _Runs:
             result = loop.execute()
         except loop.error_types as failure:
             error = failure
-        notes = [Wanted(s, list(s.answers.take_notes())) for s in loop.sites if s.answers.notes]
+        notes = [Wanted(s, s.answers.take_notes()) for s in loop.sites if s.answers.lacks]
         seconds = time.perf_counter() - started
         lacked = sum(len(w.keys) for w in notes) + sum(r.count() for r in loop.routes if r.pressing)
         loop.report(RunReport(self._number, lacked, answered, seconds))

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from kleene.planner.errors import KleeneError
 from kleene.planner.specs import Carrier
+from kleene.udfs.keycolumns import KnownColumn, NotedColumns
 from kleene.udfs.rounds import RoundCounter
 from kleene.udfs.weight import Weight, weight_of
 
@@ -41,12 +42,15 @@ class SiteAnswers:
     """What is known and what was asked for at one site. Written by DuckDB's threads (notes) and by the fixed point (answers).
 
     ``answers`` maps a key to the answer's value, None for an unknown one. ``notes`` are the keys that the current run lacked; ``demanded``
-    counts keys asked on demand. ``ask`` answers keys at once, inside the run (on demand sites only). ``weight`` bounds what a run keeps.
+    counts keys asked on demand. ``ask`` answers keys at once, inside the run (on demand sites only). ``weight`` bounds what a run keeps. Where
+    there are many keys they are columns (``columns``, ``known``) until somebody wants them one by one. Who has an answer writes it to ``given``.
     """
 
     name: str
-    answers: dict[Key, Any] = attrs.field(factory=dict)
-    notes: dict[Key, None] = attrs.field(factory=dict)
+    given: dict[Key, Any] = attrs.field(factory=dict, alias="answers")
+    noted: dict[Key, None] = attrs.field(factory=dict, alias="notes")
+    columns: NotedColumns = attrs.field(factory=NotedColumns, init=False)
+    known: KnownColumn | None = attrs.field(default=None, init=False)
     ask: Ask | None = None
     rows: int = 0
     watch: bool = False
@@ -56,6 +60,39 @@ class SiteAnswers:
     _serial: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
 
     TOKENS: ClassVar[int] = 4096  # a token is a serial number times this, plus the site's number
+
+    @property
+    def answers(self) -> dict[Key, Any]:
+        known = self.known
+        if known is not None:
+            for key, value in known.items().items():
+                self.given.setdefault(key, value)
+            self.known = None
+        return self.given
+
+    @answers.setter
+    def answers(self, answers: dict[Key, Any]) -> None:
+        self.known, self.given = None, answers
+
+    @property
+    def notes(self) -> dict[Key, None]:
+        columns = self.columns
+        if columns:
+            self.columns = NotedColumns()
+            for vector in columns.vectors:
+                self.noted.update(dict.fromkeys(vector.to_pylist()))
+            self.noted.pop(None, None)  # type: ignore[call-overload]
+        return self.noted
+
+    @property
+    def lacks(self) -> bool:
+        """Whether anything is noted."""
+        return bool(self.noted or self.columns)
+
+    @property
+    def count(self) -> int:
+        """How many answers there are."""
+        return len(self.given) + (0 if self.known is None else self.known.count)
 
     def token(self, key: Key) -> int:
         """A positive number that stands for the key in this statement."""
@@ -73,19 +110,33 @@ class SiteAnswers:
 
     def kept(self) -> int:
         """Bytes of what the current run keeps."""
-        kept = {*list(self.notes), *list(self.seen), *list(self.tokens)}  # lists first: other threads go on noting
-        return weight_of(kept)
+        kept = {*list(self.noted), *list(self.seen), *list(self.tokens)}  # lists first: other threads go on noting
+        return weight_of(kept) + self.columns.weight()
+
+    def take(self, vector: pa.StringArray) -> bool:
+        """Note a vector of keys as a column, where it is worth that. Raises as ``keys`` does."""
+        if not self.columns.wants(vector):
+            return False
+        if self.weight is not None:
+            self.weight.add((vector,))
+        self.columns.vectors.append(vector)
+        return True
 
     def begin_run(self, *, watch: bool) -> None:
         """Forget what the last run noted. ``watch``: keep all keys that this run looks up in ``seen``."""
-        self.notes = {}
+        self.noted, self.columns = {}, NotedColumns()
         self.seen = set()
         self.watch = watch
 
-    def take_notes(self) -> dict[Key, None]:
-        """What the run lacked; the site keeps no copy."""
-        notes, self.notes = self.notes, {}
-        return notes
+    def take_notes(self) -> Sequence[Key]:
+        """What the run lacked, each key once; the site keeps no copy."""
+        if self.columns and not self.answers:
+            self.known = self.columns.known([k for k in self.noted if isinstance(k, str)])
+            self.noted, self.columns = {}, NotedColumns()
+            return self.known.keys
+        notes = self.notes
+        self.noted = {}
+        return list(notes)
 
 
 @attrs.define(eq=False)
@@ -189,21 +240,30 @@ class Lookups:
         if len(site) == 0:
             return pa.nulls(0, ARROW_TYPES[carrier])
         state = self._site(site[0].as_py())
+        if len(arguments) == 1 and not state.watch:
+            vector = arguments[0].combine_chunks() if isinstance(arguments[0], pa.ChunkedArray) else arguments[0]
+            known = state.known
+            if known is not None:
+                found = known.answer(vector)
+                if found is not None:
+                    return found
+            elif not state.given and state.take(vector):
+                return pa.nulls(len(vector), ARROW_TYPES[carrier])
         keys = state.keys(arguments, len(site))
         if state.watch:
             state.seen.update(keys)
         if not state.answers:  # the first run of most statements: nothing is known yet
             fresh = dict.fromkeys(keys)
             fresh.pop(None, None)
-            state.notes.update(fresh)
+            state.noted.update(fresh)
             return pa.nulls(len(keys), ARROW_TYPES[carrier])
         out: list[Any] = list(map(state.answers.get, keys))
         if None in out:
-            known, notes = state.answers, state.notes
+            answers, notes = state.answers, state.noted
             for i, value in enumerate(out):
                 if value is None:
                     key = keys[i]
-                    if key is not None and key not in known:
+                    if key is not None and key not in answers:
                         notes[key] = None
         return pa.array(out, type=ARROW_TYPES[carrier])
 
@@ -214,7 +274,7 @@ class Lookups:
         keys = state.keys(arguments, len(site))
         if state.watch:
             state.seen.update(keys)
-        known, notes = state.answers, state.notes
+        known, notes = state.answers, state.noted
         out = []
         for key in keys:
             answered = key is None or key in known

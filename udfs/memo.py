@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from kleene.udfs.text import clean
@@ -217,22 +218,29 @@ class Memo:
 
         ``max_age_s`` leaves out older entries. ``unknown``: also unknowns other than refusals are served (``SET memo_unknown = on``).
         """
-        array = text_array(prompts)
-        rows = pa.table({"i": pa.array(range(len(array)), pa.int64()), "prompt": array})
-        since = 0.0 if max_age_s is None else max(0.0, self._clock() - max_age_s)
-        with self._reading, registered(self._reader, "kleene_memo_prompts", rows):
+        with self._reading, registered(self._reader, "kleene_memo_prompts", numbered(text_array(prompts))):
             relation = self._reader.sql(
-                """
+                f"""
                 SELECT p.i, m.text, m.kind, m.input_tokens, m.output_tokens, m.dollars, m.stop, epoch(m.created_at) AS created_at
-                FROM kleene_memo_prompts p JOIN memo m ON m.key = unhex(sha256(p.prompt) || $scope)
-                WHERE m.created_at >= make_timestamp($since::BIGINT) AND ($unknown OR m.kind IN ('answer', 'refused'))
-                ORDER BY p.i
+                {FROM_MEMO} ORDER BY p.i
                 """,
-                params={"scope": scope(route_key, spec_digest), "since": int(since * 1e6), "unknown": unknown},
+                params={"scope": scope(route_key, spec_digest), "since": self._since(max_age_s), "unknown": unknown},
             )
             # In the order of the prompts, so that who hands a million of them out walks through memory once. Sorted by DuckDB, which takes
             # no longer: Arrow's sort imports pyarrow.compute, 0.1 s of a process's first statement.
             return MemoHits(route_key, spec_digest, prompts, relation.to_arrow_table())
+
+    def texts(self, route_key: str, spec_digest: str, prompts: pa.Array, *, max_age_s: float | None = None) -> pa.Table:
+        """Like ``lookup`` without its unknowns, of many prompts: the columns i, text, kind and stop of those that are there, in no order."""
+        with self._reading, registered(self._reader, "kleene_memo_prompts", numbered(prompts)):
+            relation = self._reader.sql(
+                f"SELECT p.i, m.text, m.kind, m.stop {FROM_MEMO}",
+                params={"scope": scope(route_key, spec_digest), "since": self._since(max_age_s), "unknown": False},
+            )
+            return relation.to_arrow_table()
+
+    def _since(self, max_age_s: float | None) -> int:
+        return 0 if max_age_s is None else int(max(0.0, self._clock() - max_age_s) * 1e6)
 
     def commit(self, entries: Entries) -> None:
         """Writes the entries in one transaction; on return they are on disk. Raises duckdb.Error where that cannot be done.
@@ -282,6 +290,10 @@ class Memo:
             self._writer.close()
 
 
+FROM_MEMO = """
+FROM kleene_memo_prompts p JOIN memo m ON m.key = unhex(sha256(p.prompt) || $scope)
+WHERE m.created_at >= make_timestamp($since::BIGINT) AND ($unknown OR m.kind IN ('answer', 'refused'))
+"""
 INSERT_NEW = """
 INSERT INTO memo BY NAME
 SELECT unhex(sha256(prompt) || scope) AS key, route_key, spec_digest, text, kind, input_tokens, output_tokens, dollars, stop, created_at
@@ -329,6 +341,11 @@ class MemoWriter:
         """``Memo.lookup``, so that dispatch holds one object."""
         self._write_unkept()
         return self._memo.lookup(route_key, spec_digest, prompts, unknown=unknown, max_age_s=self.max_age_s)
+
+    def texts(self, route_key: str, spec_digest: str, prompts: pa.Array) -> pa.Table:
+        """``Memo.texts``."""
+        self._write_unkept()
+        return self._memo.texts(route_key, spec_digest, prompts, max_age_s=self.max_age_s)
 
     def submit(self, entries: Entries, done: Callable[[BaseException | None], None]) -> None:
         """Hands entries over; returns before they are written. After ``close`` it raises RuntimeError."""
@@ -453,6 +470,10 @@ def scope(route_key: str, spec_digest: str) -> str:
 def memo_key(route_key: str, spec_digest: str, prompt: str) -> bytes:
     """The key of one prompt, as the table has it: for a trace row that names an entry."""
     return bytes.fromhex(hashlib.sha256(clean(prompt).encode()).hexdigest() + scope(route_key, spec_digest))
+
+
+def numbered(prompts: pa.Array | pa.ChunkedArray) -> pa.Table:
+    return pa.table({"i": np.arange(len(prompts)), "prompt": prompts})
 
 
 def text_array(texts: Sequence[str] | pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 import trio
 
 from kleene.planner.specs import Usage
 from kleene.udfs.answers import Answered, Unknown
+from kleene.udfs.lookups import ARROW_TYPES
 from kleene.udfs.protocols import Reply
 from kleene.udfs.work import Group, Lane, route_key
 
 if TYPE_CHECKING:
+    from kleene.udfs.keycolumns import KnownColumn
     from kleene.udfs.memo import MemoHits, MemoWriter
+    from kleene.udfs.protocols import Route
     from kleene.udfs.statement import StatementContext
 
 LOOKUP_PROMPTS = 250_000  # at a time: bounds the memory of a look-up, and how long a cancel leaves one behind
@@ -33,8 +38,39 @@ class Recall:
 
     async def serve(self, context: StatementContext, group: Group) -> list[int]:
         """Hand out what is known; the indexes of the prompts that must be asked."""
+        known = group.known
+        if known is not None and group.lane.identity not in context.known and not context.settings.memo_unknown:
+            return await self._search_column(context, group, known)
         missing = self._from_known(context, group)
         return await self._search(context, group, missing, self._hand_out)
+
+    async def _search_column(self, context: StatementContext, group: Group, known: KnownColumn) -> list[int]:
+        """``_search`` for keys that are a column: what the first model's memo has of them stays one."""
+        memo, lane, keys = self._memo, group.lane, known.keys.array
+        if memo is None or not context.settings.memo or not lane.remembered:
+            return list(range(len(keys)))
+        at_a_time = max(1, min(LOOKUP_PROMPTS, LOOKUP_CHARACTERS * len(keys) // max(1, keys.nbytes)))
+        left: list[np.ndarray[Any, Any]] = []  # not in the first model's memo
+        again: list[np.ndarray[Any, Any]] = []  # to be looked up and traced one by one
+        for start in range(0, len(keys), at_a_time):
+            part = keys.slice(start, at_a_time)
+            found: pa.Table = await trio.to_thread.run_sync(
+                memo.texts, route_key(lane.candidates[0]), lane.digest, part, abandon_on_cancel=True
+            )
+            lacking = np.ones(len(part), bool)
+            if found.num_rows:
+                at = found["i"].to_numpy()
+                values = column_of(lane, found) if found.num_rows > TRACED_ALONE else None
+                if values is None:
+                    again.append(np.arange(start, start + len(part)))
+                    continue
+                lacking[at] = False
+                known.give(at + start, values)
+                context.meter.add(Usage(memo_hits=len(at)))
+                self._trace(context, lane.on(lane.candidates[0]), group.site(0).name, len(at), "answer", None, "")
+            left.append(np.flatnonzero(lacking) + start)
+        rest = await self._search(context, group, listed(left), self._hand_out, lane.candidates[1:])
+        return rest + await self._search(context, group, listed(again), self._hand_out)
 
     async def missing(self, context: StatementContext, group: Group) -> list[int]:
         """The indexes of the prompts that ``serve`` would leave. Hands out nothing."""
@@ -64,14 +100,16 @@ class Recall:
         group: Group,
         missing: list[int],
         found: Callable[[StatementContext, Group, Lane, list[int], MemoHits], None],
+        routes: Sequence[Route] | None = None,
     ) -> list[int]:
-        """Look up a part at a time, for each model that the alias may stand for."""
+        """Look up a part at a time, for each model that the alias may stand for (or those of ``routes``)."""
+        routes = group.lane.candidates if routes is None else routes
         memo = self._memo
-        if memo is None or not context.settings.memo or not group.lane.remembered or not missing:
+        if memo is None or not context.settings.memo or not group.lane.remembered or not missing or not routes:
             return missing
         left: list[int] = []
         for part in parts(group.prompts, missing):
-            for route in group.lane.candidates:
+            for route in routes:
                 if not part:
                     break
                 prompts = [group.prompts[i] for i in part]
@@ -111,6 +149,27 @@ class Recall:
             return
         for index, text, kind in zip(indexes, texts, kinds, strict=True):
             self._trace(context, lane, group.site(index).name, 1, kind, group.prompts[index], text)
+
+
+def listed(parts: list[np.ndarray[Any, Any]]) -> list[int]:
+    return np.concatenate(parts).tolist() if parts else []
+
+
+def column_of(lane: Lane, found: pa.Table) -> pa.Array | None:
+    """The values of remembered replies as a column, read once each; None where some are no plain answers, or most are their own."""
+    if found["kind"].unique().to_pylist() != ["answer"]:
+        return None
+    texts = found["text"].combine_chunks()
+    if lane.spec.answer.kind == "text":
+        return texts
+    replies = texts.dictionary_encode()
+    if len(replies.dictionary) > READ_ONCE or found["stop"].unique().to_pylist() != ["end"]:
+        return None
+    read = [lane.reader.read(Reply(text)) for text in replies.dictionary.to_pylist()]
+    if any(isinstance(answer, Unknown) for answer in read):
+        return None
+    values = [answer.value for answer in read if isinstance(answer, Answered)]
+    return pa.array(values, ARROW_TYPES[lane.spec.answer.carrier]).take(replies.indices)
 
 
 def parts(prompts: Sequence[str], indexes: list[int]) -> list[list[int]]:

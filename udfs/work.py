@@ -9,6 +9,7 @@ import attrs
 
 from kleene.planner.specs import IDENTITY, CallSpec, Usage
 from kleene.udfs.answers import Answered, AnswerReader, Unknown
+from kleene.udfs.keycolumns import KeyColumn, KnownColumn
 from kleene.udfs.protocols import Message, Options, Reply, Request, Route
 from kleene.udfs.text import digest_of
 from kleene.udfs.tokens import CHARACTERS_PER_TOKEN, FRAMING_CHARACTERS
@@ -138,9 +139,9 @@ class Group:
     """The distinct prompts of one lane. ``extra`` are further takers of a prompt, by its index."""
 
     lane: Lane
-    prompts: list[str]
+    prompts: Sequence[str]
     sites: list[CallSite] | CallSite
-    keys: list[Key]
+    keys: Sequence[Key]
     extra: dict[int, list[tuple[CallSite, Key]]]
 
     def site(self, index: int) -> CallSite:
@@ -150,14 +151,22 @@ class Group:
         yield self.site(index), self.keys[index]
         yield from self.extra.get(index, ())
 
+    @property
+    def known(self) -> KnownColumn | None:
+        """Where the answers go as a column, where they may."""
+        if isinstance(self.sites, list) or not isinstance(self.prompts, KeyColumn):
+            return None
+        known = self.sites.answers.known
+        return known if known is not None and known.keys is self.prompts else None
+
     def give(self, indexes: Sequence[int], values: Iterable[Any]) -> None:
         """Hand values to all who asked for the prompts of these indexes."""
         if not isinstance(self.sites, list) and not self.extra:
-            self.sites.answers.answers.update(zip(map(self.keys.__getitem__, indexes), values, strict=True))
+            self.sites.answers.given.update(zip(map(self.keys.__getitem__, indexes), values, strict=True))
             return
         for index, value in zip(indexes, values, strict=True):
             for site, key in self.takers(index):
-                site.answers.answers[key] = value
+                site.answers.given[key] = value
 
     def works(self, indexes: Iterable[int]) -> list[Work]:
         """The prompts of these indexes as work, in the order of their text: the same in every run and replay whatever the threads did, and
@@ -183,7 +192,10 @@ def grouped(wanted: Sequence[tuple[Lane, Wanted]]) -> list[Group]:
 def _group(parts: list[tuple[Lane, Wanted]]) -> Group:
     lane = parts[0][0]
     if len(parts) == 1 and lane.spec.template == IDENTITY and not lane.volatile:
-        site, keys = parts[0][1].site, list(parts[0][1].keys)
+        site, given = parts[0][1].site, parts[0][1].keys
+        if isinstance(given, KeyColumn):
+            return Group(lane, given, site, given, {})
+        keys = list(given)
         return Group(lane, [k if isinstance(k, str) else k[0] for k in keys], site, keys, {})
     prompts: list[str] = []
     sites: list[CallSite] = []
@@ -236,10 +248,10 @@ def deliver(context: StatementContext, work: Work, outcome: Answered | Unknown) 
         context.meter.unknown(outcome.kind)
     else:
         value = outcome.value
-    work.site.answers.answers[work.site_key] = value
+    work.site.answers.given[work.site_key] = value
     if work.more:
         for site, key in work.more:
-            site.answers.answers[key] = value
+            site.answers.given[key] = value
 
 
 def repair(request: Request, reader: AnswerReader, reply: Reply, unknown: Unknown) -> Request:
