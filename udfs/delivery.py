@@ -1,7 +1,7 @@
 """From replies to answers that may be used: kept in the memo first, in groups that clock themselves, then handed to all who asked.
 
-While one group is being written the next gathers, so that a lone answer waits for one commit and many share one. What was paid for is
-written even when its statement was cancelled meanwhile: the writer's thread goes on by itself.
+While one group is being written the next gathers, so that a lone answer waits for one commit and many share one; between two commits there is a
+rest while other calls are out and few answers wait. What was paid for is written even when its statement was cancelled meanwhile: the writer's thread goes on by itself.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from kleene.udfs.work import Lane, Work, deliver
 if TYPE_CHECKING:
     from kleene.planner.specs import Usage
     from kleene.udfs.statement import StatementContext
+
+
+LONGEST_REST_S = 0.02
 
 
 @attrs.frozen(eq=False)
@@ -74,6 +77,10 @@ class Delivery:
         self._group: list[Outcome | Block] = []  # being written
         self._unkept = 0  # prompts in both
         self._writing = False
+        self._began = 0.0
+        self._soon = False  # a commit starts when the loop has heard all that came in
+        self._resting = False  # after a commit, for as long as it took, so that the next has more to write
+        self._awaited = False
         self._token = trio.lowlevel.current_trio_token()
         self._drained = trio.Event()
         self._moved: trio.Event | None = None
@@ -85,8 +92,10 @@ class Delivery:
         """Take an outcome, or many. Nothing waits here: it is handed out when it is on disk."""
         self._gathered.append(outcome)
         self._unkept += prompts_in(outcome)
-        if not self._writing:
-            self._next()
+        if self._writing or self._soon or (self._resting and not self._is_time()):
+            return
+        self._soon = True
+        self._token.run_sync_soon(self._start)  # replies that came in together share a commit
 
     def handed(self, count: int) -> None:
         """So many prompts have their answer, or will have none."""
@@ -117,8 +126,10 @@ class Delivery:
 
     async def settle(self) -> None:
         """Return when nothing waits to be written."""
+        self._awaited = True
         if self._gathered or self._writing:
             self._drained = trio.Event()
+            self._start()
             await self._drained.wait()
 
     def abandon(self) -> int:
@@ -129,6 +140,19 @@ class Delivery:
         self._next()
         return self._done
 
+    def _is_time(self) -> bool:
+        """Whether a commit is worth more than its company: much waits for it, or nothing else is on its way."""
+        return 2 * self._unkept >= self._context.settings.concurrency or self._context.out <= self._unkept
+
+    def _start(self) -> None:
+        self._soon = self._resting = False
+        self._next()
+
+    async def _rest(self, seconds: float) -> None:
+        await trio.sleep(seconds)
+        if self._resting:
+            self._start()
+
     def _next(self) -> None:
         while self._gathered and not self._writing:
             group, self._gathered = self._gathered, []
@@ -137,7 +161,7 @@ class Delivery:
                 self._hand_out(group)
                 continue
             assert self._memo is not None
-            self._writing, self._group = True, group
+            self._writing, self._group, self._began = True, group, trio.current_time()
             try:
                 self._memo.submit(entries, lambda error, group=group: self._written(group, error))  # type: ignore[misc]
             except RuntimeError as error:  # the writer was closed
@@ -170,6 +194,10 @@ class Delivery:
             self._hand_out(group)
         else:
             self._fail(group, error)
+        if self._gathered and self._open and not self._awaited and not self._is_time():
+            self._resting = True
+            trio.lowlevel.spawn_system_task(self._rest, min(LONGEST_REST_S, trio.current_time() - self._began))
+            return
         self._next()
 
     def _hand_out(self, group: list[Outcome | Block]) -> None:

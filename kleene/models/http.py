@@ -7,6 +7,7 @@ before the connection is used again. Proxies and certificate authorities come fr
 
 from __future__ import annotations
 
+import base64
 import json
 import ssl
 import zlib
@@ -39,10 +40,19 @@ class HttpReply:
 
 @attrs.define(eq=False)
 class _Shard:
-    """A client with one connection. ``used``: it has served a request, so that its connection may have been closed since."""
+    """What has one connection. ``used``: it has served a request, so that its connection may have been closed since."""
 
-    client: httpx.AsyncClient
+    client: httpx.AsyncHTTPTransport | httpx.AsyncClient
     used: bool = False
+
+    async def send(self, request: httpx.Request) -> httpx.Response:
+        """The head of the response. Without a proxy it is asked of the transport: a client's redirects, cookies and hooks, which nothing here
+        uses, cost as much again."""
+        if isinstance(self.client, httpx.AsyncClient):
+            return await self.client.send(request, stream=True)
+        response = await self.client.handle_async_request(request)
+        response.request = request
+        return response
 
 
 @attrs.define(eq=False)
@@ -64,6 +74,7 @@ class Endpoint:
     max_reply_bytes: int = MAX_REPLY_BYTES
     _shards: dict[trio.lowlevel.TrioToken, _Shards] = attrs.field(factory=dict, init=False, repr=False)
     _urls: dict[str, httpx.URL] = attrs.field(factory=dict, init=False, repr=False)
+    _sent_headers: httpx.Headers | None = attrs.field(default=None, init=False, repr=False)
     _tls: ssl.SSLContext | None = attrs.field(default=None, init=False, repr=False)
 
     async def request(
@@ -110,13 +121,12 @@ class Endpoint:
         """Send, and wait for the head of the response. A kept connection that ends without a byte of it was being closed while the request
         went out, which the server then did not read: that request alone is sent again, once, on a new connection."""
         used, shard.used = shard.used, True
-        url = self._url(path)
         try:
-            return await shard.client.send(shard.client.build_request("POST", url, content=content), stream=True)
+            return await shard.send(self._request(path, content))
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
             if not used:
                 raise
-        return await shard.client.send(shard.client.build_request("POST", url, content=content), stream=True)
+        return await shard.send(self._request(path, content))
 
     async def _reply(self, response: httpx.Response, take: Take | None) -> HttpReply:
         """Read a response to its end, or no further than its limit."""
@@ -132,27 +142,47 @@ class Endpoint:
         body.finish()
         return HttpReply(response.headers, b"".join(body.parts))
 
-    def _url(self, path: str) -> httpx.URL:
+    def _request(self, path: str, content: bytes) -> httpx.Request:
         url = self._urls.get(path)
         if url is None:
             url = self._urls[path] = httpx.URL(self.base_url + path)
-        return url
+        if self._sent_headers is None:
+            self._sent_headers = httpx.Headers(
+                {
+                    "accept": "*/*",
+                    "accept-encoding": "gzip, deflate",
+                    "connection": "keep-alive",
+                    "user-agent": USER_AGENT,
+                    "content-type": "application/json",
+                    **self.headers,
+                    **_authorization(url),
+                }
+            )
+        return httpx.Request(
+            "POST",
+            url,
+            headers=self._sent_headers,
+            content=content,
+            extensions={"timeout": {"connect": CONNECT_TIMEOUT_S}},
+        )
 
-    def _new_client(self) -> httpx.AsyncClient:
+    def _new_client(self) -> httpx.AsyncHTTPTransport | httpx.AsyncClient:
+        proxies = bool(getproxies())
         if self._tls is None:
             # Loading the authorities takes 25 ms: not for plain HTTP, unless a proxy may be spoken to over TLS.
-            tls = self.base_url.startswith("https:") or bool(getproxies())
+            tls = self.base_url.startswith("https:") or proxies
             self._tls = httpx.create_ssl_context() if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        headers = {
-            "content-type": "application/json",
-            "user-agent": USER_AGENT,
-            "accept-encoding": "gzip, deflate",
-            **self.headers,
-        }
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=30)
-        return httpx.AsyncClient(
-            headers=headers, verify=self._tls, limits=limits, timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S)
-        )
+        if proxies:  # a client knows which of them serves whom
+            return httpx.AsyncClient(verify=self._tls, limits=limits)
+        return httpx.AsyncHTTPTransport(verify=self._tls, limits=limits)
+
+
+def _authorization(url: httpx.URL) -> dict[str, str]:
+    """The header for a name and password that stand in the URL."""
+    if not url.username and not url.password:
+        return {}
+    return {"authorization": "Basic " + base64.b64encode(f"{url.username}:{url.password}".encode()).decode()}
 
 
 class _Body:

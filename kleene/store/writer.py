@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 BOUND = 100_000  # events that may wait
 BATCH = 5_000  # events written together
-DELAY_S = 0.1  # how long an event waits for company
+DELAY_S = 0.1  # how long an event waits for company; ten times as long as the last write took, at most LONGEST_DELAY_S
+LONGEST_DELAY_S = 0.5
 PATIENCE_S = 10.0  # how long an emitter waits for a full queue before its event is counted as lost
 CONFLICT_PATIENCE_S = 5.0  # two writers of one process may meet in one row
 
@@ -63,6 +65,7 @@ class TraceWriter:
         self._taken = 0
         self._done = 0
         self._hurry = False
+        self._delay = DELAY_S
         self._closed = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -126,10 +129,12 @@ class TraceWriter:
 
     def _work(self) -> None:
         while (events := self._next()) is not None:
+            started = time.monotonic()
             try:
                 self._write(events)
             except Exception as error:  # nothing of this thread may end it: the events after would wait for ever
                 self._problem(f"the trace was not written: {type(error).__name__}: {error}")
+            self._delay = min(LONGEST_DELAY_S, max(DELAY_S, 10 * (time.monotonic() - started)))
             with self._changed:
                 self._done += len(events)
                 self._changed.notify_all()
@@ -138,7 +143,7 @@ class TraceWriter:
         """The next events, all that wait; None at the end."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._queue) or self._closed)
-            self._changed.wait_for(lambda: self._rows >= BATCH or self._hurry or self._closed, DELAY_S)
+            self._changed.wait_for(lambda: self._rows >= BATCH or self._hurry or self._closed, self._delay)
             events, self._queue, self._rows = self._queue, [], 0
             self._hurry = False
             self._changed.notify_all()
