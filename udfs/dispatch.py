@@ -216,7 +216,9 @@ class Dispatcher:
         """How the lanes are asked whose model waits for nothing."""
         found: dict[Lane, AtOnce] = {}
         of = getattr(self._handler, "at_once", None)
-        for lane in dict.fromkeys(w.lane for w in works) if of is not None else ():
+        if of is None:
+            return found
+        for lane in dict.fromkeys(w.lane for w in works):
             route = lane.route
             if route.instant and lane.batch == 1 and not lane.spec.session and (route.free or route.price is not None):
                 answer = of(route)
