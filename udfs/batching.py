@@ -2,7 +2,8 @@
 
 Each prompt of a batch has a number, and its answer comes back under that number; what is missing, repeated, invented or invalid is no
 answer, and is asked again by who called. An answer is kept as the reply that its prompt alone would have had, so that batched and single
-calls serve each other from the memo. The text that all prompts begin with stands first, where a provider's prefix cache finds it.
+calls serve each other from the memo. The text that all prompts begin with, and that all end with, stands first and once, where a provider's
+prefix cache finds it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ OPEN, CLOSE = "<item n=", "</item>"
 
 HEAD = "Below are separate prompts, each with a number. Answer each one by itself, as if it were the only one."
 SHARED = "Every prompt begins with this text, and goes on in its item:"
+ENDING = "and ends with this text, which follows its item:"
+ENDING_ALONE = "Every prompt begins in its item, and ends with this text, which follows the item:"
 TAIL = 'Reply with JSON only: {"items": [{"n": 1, "answer": ...}, ...]}, one entry for each number, in the same order.'
 
 
@@ -102,12 +105,25 @@ def batch_request(lane: Lane, prompts: Sequence[str]) -> Request:
 
 def batch_text(prompts: Sequence[str]) -> str:
     shared = shared_beginning(prompts)
+    own = [prompt[len(shared) :] for prompt in prompts]
+    ending = shared_ending(own)
     parts = [HEAD]
     if shared:
         parts.append(f"{SHARED}\n{shared}")
-    parts += [f'{OPEN}"{n}">\n{prompt[len(shared) :]}\n{CLOSE}' for n, prompt in enumerate(prompts, 1)]
+    if ending:
+        parts.append(f"{ENDING if shared else ENDING_ALONE}\n{ending}")
+    parts += [f'{OPEN}"{n}">\n{text[: len(text) - len(ending)]}\n{CLOSE}' for n, text in enumerate(own, 1)]
     parts.append(TAIL)
     return "\n\n".join(parts)
+
+
+def shared_ending(prompts: Sequence[str]) -> str:
+    """The text that all prompts end with, from a space or line end on; empty where it is short.
+
+    >>> shared_ending(["a\\nIs this a complaint? Answer kindly.", "b\\nIs this a complaint? Answer kindly."])
+    '\\nIs this a complaint? Answer kindly.'
+    """
+    return shared_beginning([prompt[::-1] for prompt in prompts])[::-1]
 
 
 def shared_beginning(prompts: Sequence[str]) -> str:

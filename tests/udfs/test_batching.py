@@ -19,14 +19,17 @@ from kleene.udfs.protocols import ProviderError, Reply, Request
 from tests.udfs.calls import BOOL, PRICE, TEXT, spec, world
 
 ITEM = re.compile(r'<item n="(\d+)">\n(.*?)\n</item>', re.DOTALL)
-SHARED = re.compile(r"goes on in its item:\n(.*?)\n\n<item n=", re.DOTALL)
+SHARED = re.compile(r"goes on in its item:\n(.*?)\n\n(?:<item n=|and ends with this text)", re.DOTALL)
+ENDING = re.compile(r"which follows (?:its|the) item:\n(.*?)\n\n<item n=", re.DOTALL)
 
 
 def prompts_of(text: str) -> list[tuple[int, str]]:
     """What a model reads out of a batch."""
     shared = SHARED.search(text)
     begin = shared[1] if shared else ""
-    return [(int(n), begin + rest) for n, rest in ITEM.findall(text)]
+    ending = ENDING.search(text)
+    end = ending[1] if ending else ""
+    return [(int(n), begin + rest + end) for n, rest in ITEM.findall(text)]
 
 
 def is_batch(request: Request) -> bool:
@@ -79,9 +82,26 @@ def test_the_shared_beginning_ends_at_a_space(prompts: list[str], shared: str) -
     assert shared_beginning(prompts) == shared
 
 
-@given(st.lists(st.text(), min_size=1, max_size=6), st.text(max_size=40))
-def test_what_is_packed_can_be_read_again(rest: list[str], begin: str) -> None:
-    prompts = [begin + r for r in rest]
+def test_what_all_end_with_stands_once() -> None:
+    end = "\nAnswer in one word, and in the language of the mail."
+    assert batch_text([f"Mail: {m}{end}" for m in ("bad", "good\nday")]) == (
+        "Below are separate prompts, each with a number. Answer each one by itself, as if it were the only one.\n"
+        "\n"
+        "Every prompt begins in its item, and ends with this text, which follows the item:\n"
+        "\n"
+        "Answer in one word, and in the language of the mail.\n"
+        "\n"
+        '<item n="1">\nMail: bad\n</item>\n'
+        "\n"
+        '<item n="2">\nMail: good\nday\n</item>\n'
+        "\n"
+        'Reply with JSON only: {"items": [{"n": 1, "answer": ...}, ...]}, one entry for each number, in the same order.'
+    )
+
+
+@given(st.lists(st.text(), min_size=1, max_size=6), st.text(max_size=40), st.text(max_size=40))
+def test_what_is_packed_can_be_read_again(rest: list[str], begin: str, end: str) -> None:
+    prompts = [begin + r + end for r in rest]
     if not all(map(may_be_batched, prompts)):
         return
     assert prompts_of(batch_text(prompts)) == list(enumerate(prompts, 1))
