@@ -91,6 +91,15 @@ def with_defaults(spec: FunctionSpec, given: Mapping[str, exp.Expr]) -> dict[str
     return found
 
 
+def holds_nothing(context: str | None) -> bool:
+    """Whether a context that was given is a blank text. A relation without rows is something: that there are none.
+
+    >>> [holds_nothing(c) for c in (None, " ", "a", RELATION + "STRUCT(a INTEGER)[]\\n[]")]
+    [False, True, False, False]
+    """
+    return context is not None and not context.strip()
+
+
 def as_context(value: exp.Expr) -> exp.Expr:
     """A subquery as the text that carries its rows and their types; any other expression as it is.
 

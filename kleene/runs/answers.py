@@ -47,6 +47,13 @@ def rows_json(
     return json.dumps(rows, ensure_ascii=False, allow_nan=False)
 
 
+def unasked_rows(columns: tuple[Param, ...], *, named: bool) -> str:
+    """The row of a call whose context holds nothing: no child was started for it."""
+    detail = {"outcome": "not asked", "error": "its context is empty"}
+    row = _row(None, detail, None, columns, {})
+    return json.dumps([{**row, "session": None} if named else row])
+
+
 def check_final(
     answer: Outcome, final: Result | None, columns: tuple[Param, ...], connection: Connection
 ) -> CheckResult:

@@ -12,8 +12,9 @@ import attrs
 
 from kleene.planner.errors import BudgetExceeded, Cancelled, PlanError, did_you_mean
 from kleene.planner.roles import SELF, SESSION_FUNCTIONS
-from kleene.planner.sessions import agent_named
+from kleene.planner.sessions import agent_named, holds_nothing
 from kleene.planner.specs import AgentSpec, CallSpec, Usage
+from kleene.runs.answers import unasked_rows
 from kleene.runs.child import CHILD_TURNS, ChildRun, Earlier, Order
 from kleene.runs.mail import Mail
 from kleene.session.loop import Place
@@ -74,7 +75,13 @@ class Family:
         if spec.function == "spawn_async":
             return _Doing(lambda: self._start(attrs.evolve(order, typed=False)))
         # Where a statement computes the agent's name, its columns are those of any agent.
-        return self._admit(attrs.evolve(order, typed=spec.answer != UNTYPED), ledger)
+        order = attrs.evolve(order, typed=spec.answer != UNTYPED)
+        if holds_nothing(order.context):
+            with self._lock:
+                self._expected = max(0, self._expected - 1)
+            columns = (role.returns or ()) if order.typed else ()
+            return _Doing(lambda: unasked_rows(columns, named=order.named))
+        return self._admit(order, ledger)
 
     def _admit(self, order: Order, ledger: Ledger) -> ChildRun:
         """A child with its share of the budget set aside, or one that an earlier process began."""
@@ -182,7 +189,9 @@ class Family:
     # -- what children cost ----------------------------------------------------------------------------------------------------------
 
     def expected_cost(self, spec: CallSpec, arguments: Sequence[tuple[str, ...]]) -> tuple[int, int, float, str]:
-        roles = Counter(SELF if spec.function == "rlm" else a[0].lower() for a in arguments)
+        most = 2 if spec.function == "rlm" else 3
+        asked = [a for a in arguments if spec.function == "spawn_async" or len(a) < most or not holds_nothing(a[-1])]
+        roles = Counter(SELF if spec.function == "rlm" else a[0].lower() for a in asked)
         calls = tokens = 0
         dollars, why = 0.0, []
         for name, number in roles.items():

@@ -172,6 +172,7 @@ def _to_the_end(
     history: list[PastTurn] | None = None,
     resumed: bool = False,
 ) -> tuple[SessionResult, Run]:
+    started = time.perf_counter()
     world = session.enter(state, task, resumed=resumed)
     ended = run_session(
         world,
@@ -192,7 +193,7 @@ def _to_the_end(
         answer=answer,
         forced=ended.forced,
         turns=ended.turns,
-        usage=ended.usage,
+        usage=attrs.evolve(ended.usage, seconds=time.perf_counter() - started),
         error=ended.error,
         cause=ended.cause,
         notes=notes,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 FEWER = "filter with plain SQL first, LIMIT the rows, or FINAL with what you have"
-WITHIN_BUDGET = {"depth": "no child can be asked from here: use llm", "wall": "FINAL with what you have"}
+WITHIN_BUDGET = {"depth": "do it here, with SQL and llm()", "wall": "FINAL with what you have"}
 """What a model can do about a budget that ran out, by its dimension; else ``FEWER``."""
 
 Gives = Callable[[SessionFinished, "Result | None"], str]
@@ -99,8 +99,8 @@ class SessionWorld:
             self._cancelled = True
             raise
         except BudgetExceeded as error:
-            if error.dimension != "calls" or error.limit != self._engine.state.settings.statement_calls:
-                error.hint = WITHIN_BUDGET.get(error.dimension, FEWER)  # a session cannot raise it
+            if error.hint is None or "SET budget." in error.hint:  # which a session cannot raise
+                error.hint = WITHIN_BUDGET.get(error.dimension, FEWER)
             raise
         except duckdb.Error as error:  # of the data, not of the text: a model must be told of it as of any other
             raise from_duckdb(str(error), self._engine.state.catalog, statement) from error

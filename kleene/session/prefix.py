@@ -48,7 +48,7 @@ _AGG = "- One text from many rows: SELECT day, llm_agg('Summarise these notes', 
 
 _CHILDREN = (
     "- A part that needs reading and judging over several turns goes to a child session, one a distinct row, with its own table ctx: FROM mails m "
-    "CROSS JOIN LATERAL rlm('Which sums does he owe?', m.text) r, columns r.answer, r.detail, one row for each row of its FINAL. "
+    "CROSS JOIN LATERAL rlm('Which sums does he owe?', m.text) r, one row for each row of its FINAL: r.answer its first column, r.detail all of them as JSON. "
     "rlm(question, (SELECT ...)) hands over rows, spawn('agent', task, context) asks an agent. A child takes several calls: where one prompt does, "
     "use llm. A child that did not finish gives a NULL answer, and detail says why."
 )

@@ -84,14 +84,17 @@ def blame(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     with work.workspace.open(path) as file:
         repository = Repository.of(work)
         command = ("blame", "--no-progress", "--no-textconv", "--line-porcelain", "--contents=-", "--", file.path)
-        sha = author = ""
+        sha = author = mail = ""
         number = 0
         for line in _split(repository.output(work, *command, stdin=file.stream()), b"\n"):
             if line.startswith("\t"):
                 committed = sha.strip("0") != ""
-                yield number, sha if committed else None, author if committed else None, line[1:].removesuffix("\r")
+                who = f"{author} {mail}" if committed else None  # as git_log has it
+                yield number, sha if committed else None, who, line[1:].removesuffix("\r")
             elif line.startswith("author "):
                 author = line.removeprefix("author ")
+            elif line.startswith("author-mail "):
+                mail = line.removeprefix("author-mail ")
             elif (header := re.match(r"([0-9a-f]{40,64}) \d+ (\d+)", line)) is not None:
                 sha, number = header[1], int(header[2])
 

@@ -572,3 +572,36 @@ def test_a_child_waits_for_the_answers_in_its_relation() -> None:
     with engine(script) as k:
         assert last(k.run("Go", context=NOTES)) == [("LOUD: ALPHA ONE+LOUD: BETA TWO+LOUD: MORE ALPHA HERE",)]
     assert len(script.child_paths) == 1
+
+
+@pytest.mark.parametrize("context", ["''", "E' \\n'"])
+def test_an_empty_context_starts_no_child(context: str) -> None:
+    script = Script(
+        sql(f"SELECT r.answer, r.detail FROM rlm('Sum up', {context}) r"),
+        sql(
+            "CREATE AGENT judgy RETURNS (verdict BOOLEAN); "
+            f"SELECT s.verdict, s.detail, s.session FROM spawn('judgy', 'Sum up', {context}) s"
+        ),
+        sql("FINAL(1)"),
+        children=[sql("FINAL('read')")],
+    )
+    with engine(script) as k:
+        run = k.run("Go")
+    assert run.usage.requests == 3
+    assert script.child_paths == []
+    assert 'NULL | {"outcome":"not asked","error":"its context is empty"}\n1 row' in script.told(1)
+    assert 'NULL | {"outcome":"not asked","error":"its context is empty"} | NULL\n1 row' in script.told(2)
+
+
+def test_the_texts_beside_an_empty_one_have_their_children() -> None:
+    script = Script(
+        sql(
+            "FINAL FROM (SELECT v.t, r.answer FROM (VALUES ('a'), (''), (NULL), ('b')) v(t), LATERAL rlm('Go', v.t) r)"
+        ),
+        children=lambda request: sql("FINAL FROM (SELECT 'read ' || text FROM ctx)"),
+    )
+    with engine(script) as k:
+        run = k.run("Go", budget=BudgetLimits(calls=20))
+    assert run.answer is not None
+    assert sorted(run.answer.fetchall(), key=str) == [("", None), ("a", "read a"), ("b", "read b")]
+    assert len(script.child_paths) == 2

@@ -103,9 +103,9 @@ def test_blame_says_who_wrote_what_is_there_now(repository: Path) -> None:
     first, second = git(repository, "log", "--reverse", "--format=%H").split()
     write(repository, {"a.txt": "one\nTWO\nthree\nfour\r\n"})
     assert rows(GIT_BLAME, repository, "a.txt")[:3] == [
-        (1, first, "Ada Ü", "one"),
-        (2, second, "Ada Ü", "TWO"),
-        (3, second, "Ada Ü", "three"),
+        (1, first, "Ada Ü <ada@x.example>", "one"),
+        (2, second, "Ada Ü <ada@x.example>", "TWO"),
+        (3, second, "Ada Ü <ada@x.example>", "three"),
     ]
     assert rows(GIT_BLAME, repository, "a.txt")[3][1:] == (None, None, "four")
     assert rows(GIT_BLAME, repository, "sub/ü b.txt")[0][3] == "x"
