@@ -3,7 +3,8 @@
 A tree of 10,000 text files with 1,000,000 lines is made in a temporary folder. ``grep`` is timed beside ripgrep (where there is one) and a
 plain loop in Python over the same files, ``search`` beside a loop that counts the words of every file; the lesser of two runs each. All of
 them find the same lines. Peak memory is that of the tool's own process. ``documents`` reads 200 small
-files of a kind in a process apart, as the tools do, beside the same libraries in this process (the lesser of three runs).
+files of a kind in a process apart, as the tools do, beside the same libraries in this process (the lesser of three runs). ``lines`` reads
+a file of 300,000 lines.
 """
 
 from __future__ import annotations
@@ -147,6 +148,37 @@ def bench_search(root: Path) -> None:
     print(f"the index: {(root / '.kleene' / 'search.duckdb').stat().st_size / 1e6:.1f} MB")
 
 
+def bench_lines(root: Path, count: int) -> None:
+    """Processor time of this process: a file of ``count`` lines through a statement, beside Python's own lines as an Arrow table for DuckDB."""
+    import duckdb
+    import pyarrow as pa
+
+    import kleene
+
+    random.seed(7)
+    file = root / "long.txt"
+    file.write_text("".join(f"{i} {' '.join(random.choices(WORDS, k=14))}\n" for i in range(count)))
+    query = "SELECT count(*), sum(length(text)) FROM {} WHERE lineno > 10"
+
+    def plain() -> list[Any]:
+        with file.open() as stream:
+            texts = [line.removesuffix("\n") for line in stream]
+        table = pa.table({"lineno": range(1, len(texts) + 1), "text": texts})
+        with duckdb.connect() as con:
+            return con.from_arrow(table).query("t", query.format("t")).fetchall()
+
+    times: dict[str, list[float]] = {"tool": [], "plain": []}
+    with kleene.connect(store=":memory:", workspace=root, models=kleene.FunctionModel(lambda _: "")) as k:
+        for _ in range(3):
+            for name, run in (("tool", lambda: k.sql(query.format("lines('long.txt')")).fetchall()), ("plain", plain)):
+                start = time.process_time()
+                rows = run()
+                times[name].append(time.process_time() - start)
+                assert rows[0][0] == count - 10
+    size = file.stat().st_size / 1e6
+    show(f"lines of {size:.0f} MB (processor)", min(times["tool"]), {"a Python loop": min(times["plain"])})
+
+
 def bench_documents(root: Path, count: int) -> None:
     from kleene.tools import documents
     from kleene.tools.building import docx_of
@@ -188,7 +220,7 @@ def bench_documents(root: Path, count: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=1.0, help="a part of the files (default 1: 10,000)")
-    parser.add_argument("--only", choices=["grep", "search", "documents"], help="one of the measurements")
+    parser.add_argument("--only", choices=["grep", "search", "documents", "lines"], help="one of the measurements")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -196,7 +228,11 @@ def main() -> int:
             (root / "documents").mkdir()
             bench_documents(root / "documents", max(1, int(200 * arguments.scale)))
             shutil.rmtree(root / "documents")
-        if arguments.only == "documents":
+        if arguments.only in (None, "lines"):
+            (root / "lines").mkdir()
+            bench_lines(root / "lines", int(300_000 * arguments.scale))
+            shutil.rmtree(root / "lines")
+        if arguments.only in ("documents", "lines"):
             return 0
         make(root, int(FILES * arguments.scale))
         size = sum(path.stat().st_size for path in root.rglob("*.txt"))

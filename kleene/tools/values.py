@@ -11,6 +11,9 @@ from kleene.planner.specs import Param
 from kleene.planner.tools import is_nested
 from kleene.udfs.text import clean
 
+AT_ONCE = 1_000
+"""Rows that are written as JSON at a time: by the encoder's C part, which makes one text of them."""
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _INTEGERS = frozenset(
     [
         "TINYINT",
@@ -58,18 +61,19 @@ def rows_json(columns: Sequence[Param], rows: Iterable[Sequence[Any]]) -> str:
     >>> rows_json((Param("path", "VARCHAR"), Param("size", "BIGINT")), [("a.md", 3), ("b.md", None)])
     '[{"path":"a.md","size":3},{"path":"b.md","size":null}]'
     """
-    names = [json.dumps(c.name, ensure_ascii=False) for c in columns]
-    lines = []
+    names = [c.name for c in columns]
+    pieces: list[str] = []
+    held: list[dict[str, Any]] = []
     for row in rows:
         if len(row) != len(names):
             raise ValueError(f"a row has {len(row)} values for {len(names)} columns")
-        fields = ",".join(f"{n}:{_dumped(v)}" for n, v in zip(names, row, strict=True))
-        lines.append("{" + fields + "}")
-    return "[" + ",".join(lines) + "]"
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        held.append({name: v if type(v) is int else _plain(v) for name, v in zip(names, row, strict=True)})
+        if len(held) == AT_ONCE:
+            pieces.append(_ENCODER.encode(held)[1:-1])
+            held = []
+    if held:
+        pieces.append(_ENCODER.encode(held)[1:-1])
+    return "[" + ",".join(pieces) + "]"
 
 
 def _plain(value: Any) -> Any:
@@ -77,7 +81,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
-        return clean(value)
+        return value if value.isascii() else clean(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, dict):
