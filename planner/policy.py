@@ -152,8 +152,8 @@ class _Check:
         words = {"SHOW": "DESCRIBE t shows a table's columns.", "LOAD": "Everything that can be used is loaded."}
         return words.get(first, "")
 
-    def _refuse(self, what: str, hint: str, node: exp.Expr | None = None) -> NoReturn:
-        span = (span_of(self.statement, node) if node is not None else None) or self.statement.span
+    def _refuse(self, what: str, hint: str, node: object = None) -> NoReturn:
+        span = (span_of(self.statement, node) if isinstance(node, exp.Expr) else None) or self.statement.span
         raise PolicyError(what, hint=hint, span=span, source=self.statement.source)
 
     # -- statements
