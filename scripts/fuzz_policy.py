@@ -39,12 +39,17 @@ def main() -> int:
         def one(data: bytes) -> None:
             nonlocal done
             done += 1
-            trap.check(statement_of(data, known))
+            text = statement_of(data, known)
+            try:
+                trap.check(text)
+            except Exception as error:
+                error.add_note(f"of {text!r}")
+                raise
 
         def found(error: Exception) -> bool:
             said = f"{type(error).__name__}: {error}"
             if said not in faults:
-                print(said[:3000], flush=True)
+                print(said[:3000], *error.__notes__, sep="\n    ", flush=True)
             faults[said] += 1
             return not given.keep_going
 

@@ -36,7 +36,8 @@ def serve(inv: Invocation) -> int:
     try:
         state = engine.state
         allow = [n for text in args.allow or () for n in text.split(",") if n.strip()]
-        state.catalog = granted(state.catalog, allow, approved=False)
+        servers = None if engine.tools is None else engine.tools.groups()
+        state.catalog = granted(state.catalog, allow, approved=False, servers=servers)
         rules = Rules(
             max_rows=max(1, args.max_rows),
             wall_s=args.budget_wall or WALL_S,

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow",
         metavar="TOOLS",
         action="append",
-        help="tools with effects that the model may use: write, git, shell, web, all, or names; may be repeated",
+        help="tools with effects that the model may use: write, git, shell, web, all, an MCP server, or names; may be repeated",
     )
     add("--approve", choices=("effects",), help="ask before each effect (all tools are allowed then, unless --allow)")
     add("--check", metavar="CMD", help="a shell command that must succeed before an answer is taken")

@@ -108,7 +108,7 @@ class Servers:
                 raise
 
         volatility = Volatility.STABLE if shape.read_only else Volatility.VOLATILE
-        return Tool(name, shape.params, shape.required, shape.columns, run, volatility, shape.description)
+        return Tool(name, shape.params, shape.required, shape.columns, run, volatility, shape.description, group=server)
 
     def _server(self, name: str) -> Server:
         from kleene.mcp.connection import Server

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kleene.planner.catalog import Catalog
 from kleene.planner.errors import ConfigError, did_you_mean
@@ -17,9 +17,15 @@ GROUPS: dict[str, tuple[str, ...]] = {
 """Names for tools that are granted together. ``all`` stands for every tool there is."""
 
 
-def granted(catalog: Catalog, allow: Sequence[str] | None, *, approved: bool) -> Catalog:
-    """The catalog with the tools that a run may use. ``allow`` names tools and groups; None grants every effect where somebody is asked before
-    each (``approved``), and none elsewhere. Raises ``ConfigError`` for a name that is neither.
+def granted(
+    catalog: Catalog,
+    allow: Sequence[str] | None,
+    *,
+    approved: bool,
+    servers: Mapping[str, Collection[str]] | None = None,
+) -> Catalog:
+    """The catalog with the tools that a run may use. ``allow`` names tools, groups, and MCP servers (``servers``: the tools of each); None grants
+    every effect where somebody is asked before each (``approved``), and none elsewhere. Raises ``ConfigError`` for a name that is none of them.
 
     >>> [t.name for t in granted(Catalog(), None, approved=True).tools()]
     []
@@ -28,6 +34,7 @@ def granted(catalog: Catalog, allow: Sequence[str] | None, *, approved: bool) ->
     reading = {t.name.lower() for t in catalog.tools()} - effects
     if allow is None:
         return catalog.restricted(tuple(reading | (effects if approved else set())))
+    servers = servers or {}
     found: set[str] = set()
     for name in allow:
         key = name.strip().lower()
@@ -37,8 +44,10 @@ def granted(catalog: Catalog, allow: Sequence[str] | None, *, approved: bool) ->
             found |= effects & set(GROUPS[key])
         elif key in effects | reading:
             found.add(key)
+        elif key in servers:
+            found |= (effects | reading) & set(servers[key])
         else:
-            near = did_you_mean(key, (*GROUPS, "all", *sorted(effects)))
+            near = did_you_mean(key, (*GROUPS, "all", *sorted(effects), *servers))
             raise ConfigError(
                 f"there is no tool {name} to allow",
                 hint=f"did you mean {near}?" if near else f"groups are {', '.join(GROUPS)}, all; or name a tool",

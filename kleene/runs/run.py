@@ -83,7 +83,14 @@ def run_task(engine: Executor, task: Task, budget: BudgetLimits | None) -> Run:
         settings=engine.state.settings,
         limits=capped(limits, ledger.remaining()),
         keep=task.keep,
-    ).with_catalog(granted(engine.state.catalog, task.allow, approved=engine.is_asked))
+    ).with_catalog(
+        granted(
+            engine.state.catalog,
+            task.allow,
+            approved=engine.is_asked,
+            servers=None if engine.tools is None else engine.tools.groups(),
+        )
+    )
     journal = Journal(services.store, run_id)
     try:
         session = OpenSession(engine, state, ledger, journal, fresh=True, beneath=Family.beneath)

@@ -82,7 +82,8 @@ class Tool:
     the same workspace always gives. ``volatility``: IMMUTABLE is a function of its arguments alone and remembered in the memo, STABLE is
     asked once per statement and distinct arguments, VOLATILE runs under CALL only. ``describe`` says in a few words what a use with these
     arguments would do, on one line, for dry runs and approvals; it never raises. ``seconds`` is for a tool that takes its time as an argument: the most that a use may
-    have, in place of ``Limits.seconds``. ``stops``: ``run`` ends soon after the statement does; what does not is left running.
+    have, in place of ``Limits.seconds``. ``stops``: ``run`` ends soon after the statement does; what does not is left running. ``group``: the MCP server it
+    is of, by which it can be granted with all others of it.
     """
 
     name: str
@@ -95,3 +96,4 @@ class Tool:
     describe: Callable[[tuple[Any, ...]], str] | None = None
     seconds: float | None = None
     stops: bool = True
+    group: str = ""

@@ -85,6 +85,14 @@ class Toolbox:
             for t in self._tools.values()
         )
 
+    def groups(self) -> dict[str, frozenset[str]]:
+        """The names of tools that are granted together by one name."""
+        groups: dict[str, set[str]] = {}
+        for name, found in self._tools.items():
+            if found.group:
+                groups.setdefault(found.group.lower(), set()).add(name)
+        return {group: frozenset(names) for group, names in groups.items()}
+
     def _command(self, name: str, params: tuple[str, ...], command: str) -> Tool:
         if self._make_command is None:
             raise ConfigError(f"{name} runs a command, and there is no shell here")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kleene
-from kleene.planner.errors import CallFailed, Cancelled
+from kleene.planner.errors import CallFailed, Cancelled, ConfigError
 from tests.kleene.mcp.conftest import Hand
 
 pytest.importorskip("mcp")
@@ -239,10 +239,14 @@ def test_a_session_has_the_tools_and_effects_only_where_they_are_granted(hand: H
     assert run.answer is not None and run.answer.fetchall() == [("a",), ("b",)]
     assert "- h_echo(text) -> text: Says it again.\n" in script.asked()[0].system
     assert "h_note" not in script.asked()[0].system
-    script = Script(sql("CALL h_note('x')"), sql("FINAL(1)"))
-    with scripted(script, mcp={"h": hand.entry()}) as k:
-        k.run("Go", allow=["h_note"])
-    assert 'note {"text": "x"}' in hand.asked
+    for text, allow in (("x", ["h_note"]), ("y", ["h"]), ("z", ["H", "write"])):
+        script = Script(sql(f"CALL h_note('{text}')"), sql("FINAL(1)"))
+        with scripted(script, mcp={"h": hand.entry()}) as k:
+            k.run("Go", allow=allow)
+            with pytest.raises(ConfigError, match="there is no tool g to allow"):
+                k.run("Go", allow=["g"])
+        assert f'note {{"text": "{text}"}}' in hand.asked
+        assert ("write_file(" in script.asked()[0].system) == ("write" in allow)
 
 
 def test_json_reaches_effects_as_json(folders: Path) -> None:
