@@ -14,7 +14,7 @@ MAX_NESTED = 50
 
 
 def pages(source: Source) -> Iterator[Page]:
-    """Each slide: the texts of its shapes in their order, its tables, its notes."""
+    """Each slide: the texts of its shapes in their order, its tables, its charts' titles and figures, its notes."""
     with explained(source, Kind.PPTX.value):
         for number, slide in enumerate(_slides(source), 1):
             source.check()
@@ -56,9 +56,28 @@ def _flat(shapes: Any, depth: int = 0) -> Iterator[Any]:
 def _text(shape: Any) -> str:
     if shape.has_table:
         return markdown_table(_rows(shape))
+    if getattr(shape, "has_chart", False):
+        return _chart(shape.chart)
     text: str = shape.text_frame.text if shape.has_text_frame else ""
     return text.replace("\v", "\n").strip()
 
 
 def _rows(shape: Any) -> list[list[Cell]]:
     return [[cell.text.strip() for cell in row.cells] for row in shape.table.rows]
+
+
+def _chart(chart: Any) -> str:
+    """The title, and a table of the series by category; a chart of points has no categories."""
+    title = chart.chart_title.text_frame.text.strip() if chart.has_title and chart.chart_title.has_text_frame else ""
+    series = [(one.name, list(one.values)) for plot in chart.plots for one in plot.series]
+    categories = next((list(plot.categories) for plot in chart.plots), [])
+    longest = max((len(values) for _, values in series), default=0)
+    rows = [["", *(name for name, _ in series)]]
+    for n in range(longest):
+        label = str(categories[n]) if n < len(categories) else ""
+        rows.append([label, *(_figure(values[n]) if n < len(values) else "" for _, values in series)])
+    return "\n\n".join(filter(None, [f"Chart: {title}".rstrip(": "), markdown_table(rows) if series else ""]))
+
+
+def _figure(value: Any) -> str:
+    return "" if value is None else f"{value:.15g}"

@@ -93,6 +93,27 @@ def slides() -> bytes:
     return saved(deck)
 
 
+def charts() -> bytes:
+    """A slide with a chart of two series, one of them with a gap, and one of points without a title."""
+    from pptx.chart.data import CategoryChartData, XyChartData
+    from pptx.enum.chart import XL_CHART_TYPE
+
+    deck = pptx.Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[6])
+    data = CategoryChartData()
+    data.categories = ["2024", "2025"]
+    data.add_series("Pumps", (12.5, 14))
+    data.add_series("Seals | all", (None, 0.1))
+    chart = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 100, 100, data).chart
+    chart.has_title = True
+    chart.chart_title.text_frame.text = "Sold by year"
+    points = XyChartData()
+    series = points.add_series("Run")
+    series.add_data_point(1, 2.5)
+    slide.shapes.add_chart(XL_CHART_TYPE.XY_SCATTER, 0, 0, 100, 100, points)
+    return saved(deck)
+
+
 def mail(*attachments: tuple[str, bytes], html: str | None = None, subject: str = "Größe der Kiste") -> bytes:
     message = EmailMessage()
     message["From"], message["To"], message["Subject"] = "Ada <ada@x.example>", "Bob <bob@x.example>", subject

@@ -166,6 +166,13 @@ def test_slides_have_titles_notes_tables_and_groups(tmp_path: Path) -> None:
     assert table(tmp_path, "a.pptx", data) == [("table 1", 2, {"Role": "Driver", "Count": "34"})]
 
 
+def test_charts_have_titles_and_figures(tmp_path: Path) -> None:
+    ((_, _, text),) = pages(tmp_path, "a.pptx", making.charts())
+    sold = "Chart: Sold by year\n\n|  | Pumps | Seals \\| all |\n| --- | --- | --- |\n| 2024 | 12.5 |  |\n| 2025 | 14 | 0.1 |"
+    assert text.split("\n\nChart")[0] == sold
+    assert text.endswith("Chart\n\n|  | Run |\n| --- | --- |\n|  | 2.5 |")
+
+
 def test_a_mail_and_its_attachments(tmp_path: Path) -> None:
     data = making.mail(
         *(
