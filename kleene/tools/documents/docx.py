@@ -1,7 +1,7 @@
 """Word documents as Markdown, through python-docx for the package and over its XML for the text.
 
 The library's own ``paragraph.text`` leaves out text that was inserted with tracked changes. Here the text is as if all changes were accepted,
-and the changes follow as a section of their own, as do notes and comments.
+and the changes follow as a section of their own, as do notes, headers and footers, and comments.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def _markdown(source: Source) -> str:
             else:
                 parts.append(text)
     parts += _notes(document)
+    parts += _section("Headers and footers", _edges(document))
     parts += _section("Comments", _comments(document))
     parts += _section("Tracked changes", _changes(document.element.body))
     return "\n\n".join(part for part in parts if part)
@@ -159,6 +160,18 @@ def _notes(document: Any) -> list[str]:
             if note.get(f"{_W}type") in (None, "normal") and (text := _text(note).strip()):
                 found.append(f"[^{'e' if kind == 'endnotes' else ''}{note.get(f'{_W}id')}]: {text}")
     return found
+
+
+def _edges(document: Any) -> list[str]:
+    """What stands above and below the pages, each text once; a page's number is a field and no text."""
+    found: dict[str, None] = {}
+    for kind in ("header", "footer"):
+        for relation in document.part.rels.values():
+            if relation.reltype.endswith(f"/{kind}") and not relation.is_external:
+                root = relation.target_part.element
+                lines = (" ".join(_text(p).split()) for p in root.iter(f"{_W}p"))
+                found |= {f"{kind}: {line}": None for line in lines if line}
+    return list(found)
 
 
 def _comments(document: Any) -> list[str]:

@@ -55,6 +55,20 @@ def word(*, changes: bool = False) -> bytes:
     return saved(document)
 
 
+def letter() -> bytes:
+    """Two sections with headers and footers, one header for both and one of the first page."""
+    document = docx.Document()
+    first = document.sections[0]
+    first.header.paragraphs[0].text = "Confidential"
+    first.footer.paragraphs[0].text = "Ada & Sons"
+    first.different_first_page_header_footer = True
+    first.first_page_header.paragraphs[0].text = "Draft 3"
+    document.add_paragraph("Dear Bob,")
+    document.add_section().footer.is_linked_to_previous = False
+    document.sections[1].footer.paragraphs[0].text = "Ada & Sons"
+    return saved(document)
+
+
 def workbook(sheets: dict[str, Sequence[Sequence[Any]]]) -> bytes:
     book = openpyxl.Workbook()
     book.remove(book.active)

@@ -166,6 +166,17 @@ def test_slides_have_titles_notes_tables_and_groups(tmp_path: Path) -> None:
     assert table(tmp_path, "a.pptx", data) == [("table 1", 2, {"Role": "Driver", "Count": "34"})]
 
 
+def test_headers_and_footers_follow_the_text_once(tmp_path: Path) -> None:
+    assert pages(tmp_path, "a.docx", making.letter()) == [
+        (1, None, "Dear Bob,"),
+        (
+            2,
+            "Headers and footers",
+            "# Headers and footers\n\n- header: Confidential\n- header: Draft 3\n- footer: Ada & Sons",
+        ),
+    ]
+
+
 def test_charts_have_titles_and_figures(tmp_path: Path) -> None:
     ((_, _, text),) = pages(tmp_path, "a.pptx", making.charts())
     sold = "Chart: Sold by year\n\n|  | Pumps | Seals \\| all |\n| --- | --- | --- |\n| 2024 | 12.5 |  |\n| 2025 | 14 | 0.1 |"
