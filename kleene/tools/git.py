@@ -1,4 +1,4 @@
-"""The tools that read the workspace's history: git_log, git_diff, git_blame."""
+"""The tools that read the workspace's history: git_log, git_status, git_diff, git_blame."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from kleene.planner.errors import ToolError
 from kleene.tools.base import Row, Work
 from kleene.tools.gitrun import Repository
+from kleene.tools.globs import Globs
 from kleene.tools.standard import LOGGED
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -43,6 +44,31 @@ def _has_commits(repository: Repository, work: Work) -> bool:
 def _moment(seconds: str) -> dt.datetime:
     """In UTC, without a zone."""
     return dt.datetime(1970, 1, 1) + dt.timedelta(seconds=int(seconds))
+
+
+def status(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
+    (glob,) = arguments
+    globs = Globs.of("**" if glob is None else glob)
+    repository = Repository.of(work)
+    (above, *_) = (*_split(repository.output(work, "rev-parse", "--show-prefix"), b"\n"), "")
+    options = ("--porcelain=v1", "-z", "--untracked-files=all", "--ignore-submodules=dirty", "--no-renames")
+    for record in _split(repository.output(work, "status", *options, "--", "."), b"\0"):
+        code, path = record[:2], record[3:].removeprefix(above)  # git names paths from the repository's top
+        if code and globs.match(path) and work.workspace.reaches(path):
+            yield path, _change(code), code[0] not in " ?"
+
+
+def _change(code: str) -> str:
+    """What git's two letters say, the index's and the working tree's.
+
+    >>> [_change(code) for code in ("??", " M", "A ", "AM", " D", "UU")]
+    ['untracked', 'modified', 'added', 'added', 'deleted', 'conflicted']
+    """
+    if "U" in code or code in ("AA", "DD"):
+        return "conflicted"
+    return next(
+        (word for mark, word in (("?", "untracked"), ("D", "deleted"), ("A", "added")) if mark in code), "modified"
+    )
 
 
 def diff(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:

@@ -344,7 +344,7 @@ class Jail:
     def refuse_closed(self, parts: Parts, shown: str) -> None:
         """Raises ``ToolError`` for a real path that tools do not reach. Of the names only the last is compared with those that are always closed."""
         if is_closed(parts[-1]):
-            tools = "use git_log, git_diff and git_blame" if "git" in parts[-1].casefold() else None
+            tools = "use git_log, git_status, git_diff and git_blame" if "git" in parts[-1].casefold() else None
             raise _denied(f"{shown} is closed to tools", hint=tools)
         if self.private.has(parts):
             raise _denied(

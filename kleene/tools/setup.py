@@ -28,7 +28,7 @@ RESULT_BYTES = 64 << 20
 """Of one use's rows: DuckDB holds them as JSON beside its table of them."""
 
 
-GIT = frozenset({"git_log", "git_diff", "git_blame"})
+GIT = frozenset({"git_log", "git_status", "git_diff", "git_blame"})
 FILE_TOOLS = frozenset({"files", "lines", "read", "read_pages", "read_table", "grep", "search", "chunks"})
 
 

@@ -130,6 +130,15 @@ GIT_LOG = Tool(
     volatility=Volatility.STABLE,
     description=f"the last n commits ({LOGGED} by default) that touch the workspace, the newest first",
 )
+GIT_STATUS = Tool(
+    name="git_status",
+    params=_params("glob"),
+    required=0,
+    columns=_params("path", "change", staged="BOOLEAN"),
+    run=_lazy("git", "status"),
+    volatility=Volatility.STABLE,
+    description="the files that differ from the last commit: modified, added, deleted, untracked or conflicted",
+)
 GIT_DIFF = Tool(
     name="git_diff",
     params=_params("ref"),
@@ -153,7 +162,7 @@ READ_TOOLS = (
     *(FILES, LINES, READ, READ_PAGES, READ_TABLE),
     *(GREP, SEARCH, CHUNKS),
     *(ENV, SKILL),
-    *(GIT_LOG, GIT_DIFF, GIT_BLAME),
+    *(GIT_LOG, GIT_STATUS, GIT_DIFF, GIT_BLAME),
 )
 """The tools that change nothing."""
 

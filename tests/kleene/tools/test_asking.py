@@ -78,7 +78,7 @@ def test_text_that_utf8_cannot_hold_is_mended(tmp_path: Path) -> None:
 def test_the_tools_are_described() -> None:
     assert [t.name for t in READ_TOOLS] == [
         *("files", "lines", "read", "read_pages", "read_table", "grep", "search", "chunks", "env", "skill"),
-        *("git_log", "git_diff", "git_blame"),
+        *("git_log", "git_status", "git_diff", "git_blame"),
     ]
     for t in READ_TOOLS:
         assert t.volatility is not Volatility.VOLATILE

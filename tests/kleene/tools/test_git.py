@@ -14,7 +14,7 @@ import pytest
 from kleene.planner.errors import Cancelled, ToolError
 from kleene.tools.base import Work
 from kleene.tools.jail import Jail
-from kleene.tools.standard import GIT_BLAME, GIT_DIFF, GIT_LOG
+from kleene.tools.standard import GIT_BLAME, GIT_DIFF, GIT_LOG, GIT_STATUS
 from tests.kleene.tools.working import rows, work, write
 
 NOON = dt.datetime(2024, 3, 1, 10, 0)
@@ -159,6 +159,7 @@ def test_nothing_that_a_repository_says_is_executed(repository: Path, tmp_path: 
     (repository / ".git" / "info" / "attributes").write_text("* filter=evil diff=evil\nsub/* filter=EVIL2\n")
     write(repository, {"a.txt": "one\nnew\n", "sub/ü b.txt": "y\n"})
     assert [row[0] for row in rows(GIT_DIFF, repository)] == ["a.txt", "sub/ü b.txt"]
+    assert [row[:2] for row in rows(GIT_STATUS, repository)] == [("a.txt", "modified"), ("sub/ü b.txt", "modified")]
     assert len(rows(GIT_LOG, repository)) == 2
     assert len(rows(GIT_BLAME, repository, "a.txt")) == 2
     assert not ran.exists()
@@ -206,3 +207,23 @@ def test_git_is_missing_slow_or_cancelled(repository: Path, tmp_path: Path) -> N
         rows(GIT_LOG, Work(Jail.of(repository), git=str(slow), cancelled=stop.is_set))
     assert time.monotonic() - start < 10
     assert failed(GIT_DIFF, work(repository, result_bytes=10), "HEAD~1").kind == "too large"
+
+
+def test_the_status_names_what_differs(repository: Path) -> None:
+    assert rows(GIT_STATUS, repository) == []
+    write(repository, {"a.txt": "ONE\n", "new.txt": "n\n", "sub/staged.txt": "s\n", "sub/more/ü.txt": "u\n"})
+    (repository / "old.txt").unlink()
+    git(repository, "add", "sub/staged.txt")
+    assert sorted(rows(GIT_STATUS, repository)) == [
+        ("a.txt", "modified", False),
+        ("new.txt", "untracked", False),
+        ("old.txt", "deleted", False),
+        ("sub/more/ü.txt", "untracked", False),
+        ("sub/staged.txt", "added", True),
+    ]
+    assert rows(GIT_STATUS, repository, "new*") == [("new.txt", "untracked", False)]
+
+
+def test_the_status_of_a_folder_inside_a_repository_is_the_folders(repository: Path) -> None:
+    write(repository, {"a.txt": "ONE\n", "sub/x.txt": "x\n"})
+    assert rows(GIT_STATUS, repository / "sub") == [("x.txt", "untracked", False)]
