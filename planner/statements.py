@@ -178,6 +178,8 @@ def _read(dialect: CallSQL, source: str, tokens: list[Token]) -> Statement:
         return Statement(source, text, span, None, error, malformed=True)
     except RecursionError:
         return _unreadable(source, text, span, span, "it is nested too deeply")
+    except LookupError:  # sqlglot reads past the end of SHOW ALL
+        return _unreadable(source, text, span, span, "it ends too early")
     tree = trees[0] if len(trees) == 1 else None
     if tree is None or not _is_statement(tree):
         return _unreadable(source, text, span, span, "it is no statement")
