@@ -229,6 +229,86 @@ def http() -> None:
     )
 
 
+def layers() -> None:
+    """What a request costs in httpx, layer by layer, on the same server: the client, its transport, one connection of httpcore, a bare stream."""
+    import ssl
+
+    import httpcore
+    import httpx
+
+    tls = ssl.create_default_context()
+    calls, limits = 1500, httpx.Limits(max_connections=1, max_keepalive_connections=1)
+    with server() as base:
+        url, host = base + "/v1/chat/completions", base.partition("://")[2]
+        body = b'{"model": "fake", "messages": [{"role": "user", "content": "prompt"}], "max_completion_tokens": 1024}'
+        sent = {"host": host, "content-type": "application/json", "content-length": str(len(body))}
+        raw = [(k.encode(), v.encode()) for k, v in sent.items()]
+        head = "POST /v1/chat/completions HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in sent.items()) + "\r\n"
+
+        def client() -> tuple[Any, Any]:
+            made = httpx.AsyncClient(limits=limits, verify=tls)
+            return made, lambda: made.post(url, content=body)
+
+        def transport() -> tuple[Any, Any]:
+            made = httpx.AsyncHTTPTransport(limits=limits, verify=tls)
+
+            async def one() -> None:
+                await (await made.handle_async_request(httpx.Request("POST", url, headers=sent, content=body))).aread()
+
+            return made, one
+
+        def connection() -> tuple[Any, Any]:
+            at = httpcore.URL(url)
+            made = httpcore.AsyncHTTPConnection(at.origin, ssl_context=tls)
+
+            async def one() -> None:
+                reply = await made.handle_async_request(httpcore.Request("POST", at, headers=raw, content=body))
+                await reply.aread()
+                await reply.aclose()
+
+            return made, one
+
+        def cost(make: Callable[[], tuple[Any, Any]]) -> float:
+            async def main() -> None:
+                todo = iter(range(calls))
+
+                async def worker() -> None:
+                    made, one = make()
+                    for _ in todo:
+                        await one()
+                    await made.aclose()
+
+                async with trio.open_nursery() as nursery:
+                    for _ in range(64):
+                        nursery.start_soon(worker)
+
+            started = time.process_time()
+            trio.run(main)
+            return (time.process_time() - started) / calls * 1e3
+
+        async def stream() -> None:
+            todo = iter(range(calls))
+
+            async def worker() -> None:
+                made = await trio.open_tcp_stream(host.partition(":")[0], int(host.partition(":")[2]))
+                for _ in todo:
+                    await made.send_all(head.encode() + body)
+                    found = b""
+                    while not found.rstrip().endswith(b"}"):
+                        found += await made.receive_some(65536)
+                await made.aclose()
+
+            async with trio.open_nursery() as nursery:
+                for _ in range(64):
+                    nursery.start_soon(worker)
+
+        figures = {f.__name__: cost(f) for f in (client, transport, connection)}
+        started = time.process_time()
+        trio.run(stream)
+        figures["stream"] = (time.process_time() - started) / calls * 1e3
+    print(f"{'layers':18} ms of CPU a request: " + ", ".join(f"{name} {ms:.2f}" for name, ms in figures.items()))
+
+
 def again() -> None:
     """The same statement from a new process on the same store: no call, and the answers within 10 ms beyond the start."""
     script = """
@@ -251,7 +331,9 @@ k.close()
     print(f"{'again':18} {calls} calls, {float(ms):.1f} ms for 1,000 known answers in a new process (goal 0 and 10 ms)")
 
 
-BENCHES: dict[str, Callable[[], None]] = {f.__name__: f for f in (latency, stragglers, chain, independent, http, again)}
+BENCHES: dict[str, Callable[[], None]] = {
+    f.__name__: f for f in (latency, stragglers, chain, independent, http, layers, again)
+}
 
 
 def main() -> None:
