@@ -26,7 +26,6 @@ from kleene.tools.toolbox import Approve
 from kleene.udfs.events import Event
 from kleene.udfs.ledger import Ledger
 from kleene.udfs.protocols import CallHandler
-from kleene.udfs.runtime import Runtime
 
 STORE = ".kleene/run.duckdb"
 
@@ -156,6 +155,8 @@ def own_files(config: Config, workspace: str | Path, store: Path | None, mcp: ob
 
 def close_handler(handler: CallHandler) -> None:
     """Close a handler whose engine never came to be: a recording's file, connections."""
+    from kleene.udfs.runtime import Runtime
+
     runtime = Runtime("kleene-closing")
     try:
         runtime.submit(handler.aclose).wait(5)

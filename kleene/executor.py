@@ -49,7 +49,6 @@ from kleene.storetables import HOST_TABLES, SESSION_TABLES, stored, tables_shown
 from kleene.udfs.ledger import Ledger
 from kleene.udfs.lookups import Lookups
 from kleene.udfs.register import Registration
-from kleene.udfs.runtime import Task
 from kleene.udfs.statement import StatementContext
 from kleene.udfs.text import clean
 from kleene.udfs.waiting import in_thread
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from kleene.planner.policy import AllowList
     from kleene.tools.toolbox import Toolbox
     from kleene.udfs.children import Children
+    from kleene.udfs.runtime import Task
 
 MODEL_ROWS = 1_000_000
 """Of one query that a model wrote: they are held in memory. A table that it makes may have more."""
@@ -687,7 +687,7 @@ class Executor:
                 "the engine belongs to another process: this one was forked from it",
                 hint="attach in the process that uses it; multiprocessing's 'spawn' avoids the copy",
             )
-        if self.services.runtime.is_own_thread():
+        if self.services.is_calling_thread():
             raise KleeneError(
                 "a model's function cannot run statements on the engine that asks it",
                 hint="read the data before, or run on a connection of its own: con.cursor()",

@@ -15,7 +15,7 @@ from kleene.planner.emit import emit, emit_kept
 from kleene.planner.errors import Cancelled
 from kleene.planner.rules.materialise import materialise
 from kleene.planner.settings import Settings
-from kleene.udfs.runtime import alarm
+from kleene.udfs.walls import alarm
 
 WAVES = 4  # further runs that a LIMIT or EXISTS with calls is taken to need
 LEAST_S = 0.1

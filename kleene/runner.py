@@ -37,9 +37,9 @@ from kleene.udfs.fixpoint import run as run_to_fixpoint
 from kleene.udfs.lookups import Key, Lookups, SiteAnswers
 from kleene.udfs.rounds import RoundCounter
 from kleene.udfs.routes import Route, routes_of
-from kleene.udfs.runtime import Task, alarm, wall_error
 from kleene.udfs.statement import Ask, CallSite, StatementContext, Wanted
 from kleene.udfs.stops import Stop, stops_of
+from kleene.udfs.walls import alarm, wall_error
 from kleene.udfs.weight import Weight
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from kleene.services import Services
     from kleene.udfs.children import Tools
     from kleene.udfs.ledger import Ledger
+    from kleene.udfs.runtime import Task
 
 Then = Callable[["Running", Fetched], Fetched]
 REPEATED = 20  # rows for each missing argument, from which reading the rows twice is cheaper than looking up each
@@ -147,7 +148,7 @@ class Running:
         self.failure: KleeneError | None = None
         self._cancelled = threading.Event()
         self._task: Task[None] | None = None
-        self._caller = Caller(around.services.runtime, around.services.dispatcher, self.context, self._check_unknown)
+        self._caller: Caller | None = None
         self._executing = False
         self._rounds: list[RoundCounter] = []
         self._stops: list[Stop] = []
@@ -167,7 +168,9 @@ class Running:
         task = self._task
         if task is not None:
             task.cancel()
-        self._caller.cancel()
+        caller = self._caller
+        if caller is not None:
+            caller.cancel()
         if self._executing:
             self.around.connection.interrupt()
 
@@ -290,7 +293,7 @@ class Running:
                 lambda chosen, given: self._run_text(chosen, given, routes, plan, transaction=own_transaction),
                 [c.answers for c in looked_up],
             ),
-            asking=self._caller,
+            asking=self._calling(),
             report=self._report,
             cancelled=self._cancelled.is_set,
             error_types=(duckdb.Error,),
@@ -313,10 +316,20 @@ class Running:
             self._order = (*(join.lines()[0] for join in plan.joins), *(route.found_order() for route in routes))
             return result
         finally:
-            self._caller.close()
+            if self._caller is not None:
+                self._caller.close()
             around.lookups.close([c.answers for c in call_sites], stops)
             around.lookups.close_routes(routes)
             around.lookups.close_rounds(self._rounds)
+
+    def _calling(self) -> Caller:
+        """Who makes the statement's calls. One without calls never needs the runtime."""
+        if self._caller is None:
+            services = self.around.services
+            self._caller = Caller(services.runtime, services.dispatcher, self.context, self._check_unknown)
+            if self._cancelled.is_set():
+                self._caller.cancel()
+        return self._caller
 
     def _compact(self, plan: CallPlan) -> str | None:
         """The plan's text for many rows with few arguments, where it has one."""

@@ -31,7 +31,7 @@ ENGINE = (
     "kleene.runner",
     "kleene.runs",
 )
-CALLS = tuple(f"kleene.udfs.{n}" for n in ("runtime", "dispatch", "gate", "sending", "delivery", "recall", "children"))
+CALLS = tuple(f"kleene.udfs.{n}" for n in ("runtime", "dispatch", "gate", "sending", "delivery", "recall", "childwork"))
 READERS = (
     "kleene.store",
     "kleene.tools.index",
@@ -42,7 +42,7 @@ READERS = (
     "kleene.reports",
 )
 
-DISPATCH = tuple(f"kleene.udfs.{part}" for part in ("dispatch", "children", "delivery", "gate", "recall", "sending"))
+DISPATCH = tuple(f"kleene.udfs.{part}" for part in ("dispatch", "childwork", "delivery", "gate", "recall", "sending"))
 
 WEB = tuple(f"kleene.tools.{part}" for part in ("hosts", "web", "webclient", "websearch"))
 
@@ -257,11 +257,11 @@ def test_the_reference_page_is_current() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_an_engine_is_made_without_what_tools_need() -> None:
-    """Tools are declared for every engine, and what they do is imported at their first use."""
+def test_an_engine_is_made_without_what_tools_and_calls_need() -> None:
+    """Tools are declared for every engine, and what they do is imported at their first use, as is what makes calls."""
     program = """
 import sys, kleene
-k = kleene.connect(store=":memory:", models=kleene.FunctionModel(lambda prompt: "x"))
+k = kleene.connect(store=":memory:", models="openai:m")
 assert k.sql("SELECT 1").fetchall() == [(1,)]
 k.close()
 print(*sys.modules)
@@ -272,4 +272,5 @@ print(*sys.modules)
     light = {"asking", "base", "functions", "lazy", "leaving", "settings", "setup", "standard", "toolbox", "values"}
     assert {name for name in loaded if name.startswith("kleene.tools.")} == {f"kleene.tools.{name}" for name in light}
     heavy = {"pypdf", "docx", "pptx", "openpyxl", "bs4", "markdownify", "markdown_it", "charset_normalizer", "lxml"}
-    assert loaded & heavy == set()
+    calling = {"trio", "httpx", "asyncio", "rich", "prompt_toolkit", "kleene.udfs.dispatch", "kleene.udfs.runtime"}
+    assert loaded & (heavy | calling) == set()

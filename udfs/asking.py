@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kleene.planner.errors import Cancelled, KleeneError
-from kleene.udfs.runtime import Runtime, Task
 from kleene.udfs.statement import StatementContext, Wanted
 
 if TYPE_CHECKING:
     from kleene.udfs.dispatch import Dispatcher
+    from kleene.udfs.runtime import Runtime, Task
 
 
 class Caller:

@@ -1,7 +1,4 @@
-"""Calls that are answered by a session or a tool instead of a model: the seam between dispatch and who runs them.
-
-A child runs in a thread of its own while the loop goes on; when its statement ends early, the child is cancelled and waited for.
-"""
+"""Calls that are answered by a session or a tool instead of a model: the seam between dispatch and who runs them."""
 
 from __future__ import annotations
 
@@ -9,18 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
-import trio
 
-from kleene.planner.errors import Cancelled
 from kleene.planner.specs import Usage
-from kleene.udfs.runtime import unwrap
 
 if TYPE_CHECKING:
     from kleene.planner.specs import CallSpec
     from kleene.udfs.ledger import Ledger
-
-AT_ONCE = 8
-"""So many children of one statement run at the same time."""
 
 
 @attrs.frozen
@@ -82,30 +73,3 @@ class Tools(Protocol):
     def open(self, spec: CallSpec, arguments: tuple[str, ...], statement: str, session: str | None = None) -> ToolUse:
         """One use of a tool for a statement of a session (None: a person's); ``run`` raises ``CallFailed`` where the tool cannot do it."""
         ...
-
-
-async def run_child(child: Child, room: trio.CapacityLimiter) -> ChildReply:
-    """Run an admitted child in a thread. Cancelling this cancels the child, and returns when it has ended."""
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_cancel_with, child)
-            try:
-                return await trio.to_thread.run_sync(child.run, limiter=room)
-            finally:
-                nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as errors:
-        error = unwrap(errors)
-        if isinstance(error, Cancelled):
-            await (
-                trio.lowlevel.checkpoint_if_cancelled()
-            )  # then it is this task that was cancelled, not the child alone
-        raise error from None
-    finally:
-        child.close()
-
-
-async def _cancel_with(child: Child) -> None:
-    try:
-        await trio.sleep_forever()
-    finally:
-        child.cancel()

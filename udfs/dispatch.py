@@ -22,16 +22,16 @@ from kleene.udfs.answers import Answered, Unknown
 from kleene.udfs.atonce import FIRST, LEAST, MOST, Slicer, may_wait
 from kleene.udfs.batching import batch_request, packs, read_batch, share_of, stands_among_others
 from kleene.udfs.blocks import Block
-from kleene.udfs.children import AT_ONCE, run_child
+from kleene.udfs.childwork import AT_ONCE, run_child
 from kleene.udfs.delivery import Delivery, Outcome
 from kleene.udfs.events import Event
 from kleene.udfs.gate import Gate, Party
 from kleene.udfs.protocols import AtOnce, CallHandler, ProviderError, Reply, Request, Route
 from kleene.udfs.recall import Recall
-from kleene.udfs.runtime import wall_error
 from kleene.udfs.sending import Sender, Sent
 from kleene.udfs.statement import Ask, StatementContext, Wanted, by_site
 from kleene.udfs.tracing import NOTHING, Tracer
+from kleene.udfs.walls import wall_error
 from kleene.udfs.work import Estimate, Lane, Work, deliver, grouped, repair
 
 if TYPE_CHECKING:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import threading
-import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, TypeVar
 
 import trio
 
-from kleene.planner.errors import BudgetExceeded, Cancelled, KleeneError
-
-if TYPE_CHECKING:
-    from kleene.udfs.ledger import Ledger
+from kleene.planner.errors import Cancelled, KleeneError
 
 T = TypeVar("T")
 
@@ -157,32 +152,6 @@ class Runtime:
         with trio.move_on_after(1):
             for function in self._on_close:
                 await function()
-
-
-@contextlib.contextmanager
-def alarm(seconds: float | None, ring: Callable[[], None]) -> Iterator[None]:
-    """Call ``ring`` in a thread of its own once the block has taken so long; None is never. After the block nothing rings."""
-    if seconds is None:
-        yield
-        return
-    timer = threading.Timer(seconds, ring)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-
-
-def wall_error(ledger: Ledger) -> BudgetExceeded:
-    """The error of a ledger whose wall is reached by some clock; by the ledger's own it may be a tick away."""
-    while True:
-        try:
-            ledger.check_wall()
-        except BudgetExceeded as error:
-            return error
-        time.sleep(0.001)
 
 
 def unwrap(error: BaseException) -> BaseException:

@@ -13,7 +13,6 @@ from kleene.cli.bench_results import ACTIONS, add_actions
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options, count
 from kleene.planner.errors import ConfigError
-from kleene.rendering.table import visible
 
 if TYPE_CHECKING:
     from kleene.bench.results import Row
@@ -69,6 +68,7 @@ def run(inv: Invocation) -> int:
     from kleene.bench.results import ResultsFile
     from kleene.bench.runner import Choice, no_reference, run_pack
     from kleene.cli.exits import misconfigured
+    from kleene.rendering.table import visible
     from kleene.tools.sandbox import Sandbox
 
     args, terminal = inv.args, inv.terminal

@@ -5,11 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import attrs
+from typing import TYPE_CHECKING, NamedTuple
 
 from kleene.cli.command import Command
 from kleene.cli.exits import Exit
@@ -23,8 +20,7 @@ COLUMNS = ("part", "state", "detail")
 BWRAP = ("bwrap", "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true")
 
 
-@attrs.frozen
-class Finding:
+class Finding(NamedTuple):
     """``state``: ok, absent (optional, or made when it is needed), failed (will not work) or none (nothing is configured)."""
 
     part: str
@@ -80,6 +76,8 @@ def models(inv: Invocation) -> list[Finding]:
 
 
 def _same(one: Route, other: Route) -> bool:
+    import attrs
+
     embeds = [r.alias == "embed" for r in (one, other)]
     return embeds[0] == embeds[1] and attrs.evolve(one, alias="") == attrs.evolve(other, alias="")
 
@@ -129,6 +127,8 @@ def _unwritable(place: Path) -> str:
 
 def sandbox() -> Finding:
     """Whether bubblewrap runs a program without a network and without writing: what shell tools need."""
+    import subprocess
+
     if shutil.which(BWRAP[0]) is None:
         return Finding("sandbox", "absent", "bubblewrap (bwrap) is not installed: shell tools are off")
     try:

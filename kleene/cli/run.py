@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from kleene.cli.command import Command
 from kleene.cli.options import count
 from kleene.planner.errors import ConfigError
-from kleene.rendering.table import visible
 
 if TYPE_CHECKING:
     from kleene.cli.invocation import Invocation, RunLike
@@ -98,6 +97,8 @@ def approval(inv: Invocation, tally: Tally) -> Callable[[object], bool]:
         )
 
     def approve(effect: object) -> bool:
+        from kleene.rendering.table import visible
+
         with tally.aside():
             return inv.terminal.ask(f"{visible(str(effect))}?")
 

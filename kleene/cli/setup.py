@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-from typing import TYPE_CHECKING, Any, Protocol
-
-import attrs
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kleene.cli.command import Command
 from kleene.cli.exits import UsageError, misconfigured
@@ -54,8 +52,7 @@ class Console:
         print_formatted_text(text)
 
 
-@attrs.frozen
-class Entry:
+class Entry(NamedTuple):
     """What is to be kept of one provider. ``section`` is its table in the file, None fields are left as they are."""
 
     section: str
@@ -141,6 +138,8 @@ def provider_of(inv: Invocation, entry: Entry) -> Provider:
     with misconfigured():
         config = _config(inv)
         old: Access = getattr(config, entry.section)
+        import attrs
+
         changed: dict[str, Any] = {entry.section: attrs.evolve(old, **entry.values())}
         config = attrs.evolve(config, **changed)
         default = ANTHROPIC_TRIAL if entry.section == "anthropic" else DEFAULT_OPENAI_MODEL

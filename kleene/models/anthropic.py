@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from kleene.models.addresses import ANTHROPIC_URL
 from kleene.models.failures import Origin
 from kleene.models.http import Endpoint, checked_key, checked_url
 from kleene.models.http_provider import LEFT_OUT, HttpProvider, cost, count, reported, with_line
@@ -17,7 +18,6 @@ from kleene.planner.specs import Price
 from kleene.udfs.answers import instruction_of
 from kleene.udfs.protocols import Message, Reply, Request, ToolUse
 
-BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 OAUTH_BETA = "oauth-2025-04-20"
 STOPS = {
@@ -213,11 +213,13 @@ class MessageFold:
 def _endpoint(
     model: str, base_url: str | None, api_key: str | None, auth_token: str | None, connections: int
 ) -> Endpoint:
-    url = checked_url(base_url or os.environ.get("ANTHROPIC_BASE_URL") or BASE_URL, "the base_url").removesuffix("/v1")
+    url = checked_url(base_url or os.environ.get("ANTHROPIC_BASE_URL") or ANTHROPIC_URL, "the base_url").removesuffix(
+        "/v1"
+    )
     given = api_key is not None or auth_token is not None
     key = checked_key(api_key if given else os.environ.get("ANTHROPIC_API_KEY"), "the Anthropic key")
     token = checked_key(auth_token if given else os.environ.get("ANTHROPIC_AUTH_TOKEN"), "the Anthropic token")
-    if key is None and token is None and url == BASE_URL:
+    if key is None and token is None and url == ANTHROPIC_URL:
         raise NoModel(f"anthropic:{model} needs a key", hint="set ANTHROPIC_API_KEY, or run kleene setup")
     headers = {"anthropic-version": VERSION}
     if key is not None:

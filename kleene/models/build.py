@@ -1,4 +1,6 @@
-"""From what a user gave (a string, an object, a mapping, nothing) and the configuration to the handler that dispatch is given."""
+"""From what a user gave (a string, an object, a mapping, nothing) and the configuration to the handler that dispatch is given.
+
+A provider is imported when the first call is routed to it: an engine that makes no call opens without an HTTP client."""
 
 from __future__ import annotations
 
@@ -7,14 +9,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from kleene.config import STANDARD_ALIASES, AliasOptions, Config
-from kleene.models.anthropic import BASE_URL as ANTHROPIC_URL
-from kleene.models.anthropic import Anthropic
-from kleene.models.openai import BASE_URL as OPENAI_URL
-from kleene.models.openai import OpenAI
+from kleene.models.addresses import ANTHROPIC_URL, OPENAI_URL
 from kleene.models.prices import load_prices
 from kleene.models.provider import Handler, Provider
-from kleene.models.replay import Recorder, Replay
-from kleene.models.responses import Responses
 from kleene.models.router import EMBED, Alias, Router, Source, sources_of
 from kleene.planner.errors import ConfigError, did_you_mean
 
@@ -41,6 +38,8 @@ def build_handler(
     keys are asked for when a model is first routed to.
     """
     if replay is not None:
+        from kleene.models.replay import Replay
+
         if record is not None:
             raise ConfigError("a run cannot be recorded and replayed at once", hint="leave --record or --replay out")
         return Replay(replay, replay_strict)
@@ -48,7 +47,11 @@ def build_handler(
     router = Router(
         aliases_of(models, config), lambda text: make_provider(text, config), prices, config.context_windows
     )
-    return router if record is None else Recorder(router, record, about)
+    if record is None:
+        return router
+    from kleene.models.replay import Recorder
+
+    return Recorder(router, record, about)
 
 
 def aliases_of(models: Models, config: Config) -> dict[str, Alias]:
@@ -91,15 +94,22 @@ def make_provider(text: str, config: Config) -> Provider:
         raise ConfigError(f"{text!r} does not name a model", hint=hint)
     model = model.strip()
     if provider == "anthropic":
+        from kleene.models.anthropic import Anthropic
+
         access = config.anthropic
         url = access.base_url or ANTHROPIC_URL
         return Anthropic(model, base_url=url, api_key=access.api_key or "", auth_token=access.auth_token)
-    if provider == "responses" and config.responses.configured:
+    if provider == "openai":
+        from kleene.models.openai import OpenAI
+
+        return OpenAI(model, base_url=config.openai.base_url or OPENAI_URL, api_key=config.openai.api_key or "")
+    from kleene.models.responses import Responses
+
+    if config.responses.configured:
         return Responses(
             model, base_url=config.responses.base_url or OPENAI_URL, api_key=config.responses.api_key or ""
         )
-    kind = OpenAI if provider == "openai" else Responses
-    return kind(model, base_url=config.openai.base_url or OPENAI_URL, api_key=config.openai.api_key or "")
+    return Responses(model, base_url=config.openai.base_url or OPENAI_URL, api_key=config.openai.api_key or "")
 
 
 def _defaults(config: Config) -> dict[str, Alias]:

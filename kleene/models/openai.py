@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+from kleene.models.addresses import OPENAI_URL
 from kleene.models.failures import Origin, from_body
 from kleene.models.http import Endpoint, checked_key, checked_url, json_of
 from kleene.models.http_provider import HttpProvider, cost, count, reported, with_line
@@ -19,7 +20,6 @@ from kleene.udfs.answers import instruction_of
 from kleene.udfs.protocols import Message, ProviderError, Reply, Request, ToolSpec, ToolUse
 from kleene.udfs.vectors import placed
 
-BASE_URL = "https://api.openai.com/v1"
 EMBED_BATCH = 64
 """Texts in one request for vectors. OpenAI takes 2,048 (https://platform.openai.com/docs/api-reference/embeddings/create); reading so many takes
 seconds, in which nothing else moves."""
@@ -230,9 +230,9 @@ class ChatFold:
 
 def openai_endpoint(provider: str, model: str, base_url: str | None, api_key: str | None, connections: int) -> Endpoint:
     """The endpoint for OpenAI's two wires. Raises ``NoModel`` where OpenAI's own endpoint has no key."""
-    url = checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or BASE_URL, "the base_url")
+    url = checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, "the base_url")
     key = checked_key(api_key if api_key is not None else os.environ.get("OPENAI_API_KEY"), "the OpenAI key")
-    if key is None and url == BASE_URL:
+    if key is None and url == OPENAI_URL:
         raise NoModel(
             f"{provider}:{model} needs a key",
             hint="set OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own, or run kleene setup",

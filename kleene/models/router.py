@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
-import trio
 
 from kleene.config import STANDARD_ALIASES, AliasOptions
 from kleene.models.breaker import Breaker
@@ -15,6 +14,9 @@ from kleene.models.prices import Prices, load_prices
 from kleene.models.provider import EMBED_HINT, Capabilities, OnText, Provider
 from kleene.planner.errors import ConfigError, NoModel, did_you_mean
 from kleene.udfs.protocols import AtOnce, Options, ProviderError, Reply, Request, Route, out_of_time
+
+if TYPE_CHECKING:
+    import trio
 
 Source: TypeAlias = "str | Provider"
 EMBED = "embed"
@@ -198,7 +200,7 @@ class Router:
         raise ConfigError(f"there is no model alias {alias}", hint=hint)
 
     def _made(self, alias: str, defined: Alias) -> tuple[_Candidate, ...]:
-        limit = None if defined.options.concurrency is None else trio.CapacityLimiter(defined.options.concurrency)
+        limit = _limiter(defined.options.concurrency)
         made = []
         for source in defined.sources:
             provider = self._provider(source)
@@ -232,10 +234,20 @@ class Router:
         )
 
 
+def _limiter(concurrency: int | None) -> trio.CapacityLimiter | None:
+    if concurrency is None:
+        return None
+    import trio
+
+    return trio.CapacityLimiter(concurrency)
+
+
 async def _in_time(candidate: _Candidate, request: Request, on_text: OnText | None) -> Reply:
     """One request within its time: a model that hangs has failed like one that says so, and the next one is asked."""
     if candidate.route.instant:
         return await candidate.provider.send(request, on_text)
+    import trio  # a router is made with every engine, also with those that never call
+
     timeout = request.options.timeout
     with trio.move_on_after(timeout) as scope:
         return await candidate.provider.send(request, on_text)

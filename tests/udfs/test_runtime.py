@@ -14,8 +14,9 @@ from kleene.planner.specs import BudgetLimits
 from kleene.udfs.asking import Caller
 from kleene.udfs.ledger import Ledger
 from kleene.udfs.protocols import ProviderError, Request
-from kleene.udfs.runtime import Runtime, alarm, unwrap, wall_error
+from kleene.udfs.runtime import Runtime, unwrap
 from kleene.udfs.statement import Wanted
+from kleene.udfs.walls import alarm, wall_error
 from tests.udfs.calls import router, world
 
 
@@ -167,11 +168,12 @@ def test_an_early_wait_rests_as_long_as_it_is_told() -> None:
 
 
 def test_the_first_error_ends_all_that_is_out() -> None:
-    ended = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     async def rule(request: Request) -> str:
         if request.prompt == "bad":
             raise ProviderError("auth", "no key")
+        begun.set()
         try:
             await trio.sleep(30)
         finally:
@@ -183,7 +185,7 @@ def test_the_first_error_ends_all_that_is_out() -> None:
         site = w.site(context)
         caller = Caller(w.runtime, w.dispatcher, context)
         caller.ask([Wanted(site, ["slow"])])
-        time.sleep(0.02)
+        assert begun.wait(10)
         caller.ask([Wanted(site, ["bad"])])
         with pytest.raises(CallFailed, match="no key"):
             caller.wait(early=True, not_before=0.0)
