@@ -12,17 +12,24 @@ in memory of the notebook's own), ``--explain`` (the plan, no call) and ``NAME <
 from __future__ import annotations
 
 import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from kleene.planner.errors import ConfigError, KleeneError, did_you_mean
+from kleene.rendering.html import live_bundle
 
 if TYPE_CHECKING:
     from kleene.explain import Plan
     from kleene.result import Result
 
 OWN = "_kleene_engine"
+PAINT_S = 0.5
+PAINT_WIDTH = 110
 WORD = re.compile(
     r"\s*(?:--engine[ =](?P<engine>\w+)|(?P<explain>--explain)|(?P<unknown>--\w+)|(?P<name>[^\W\d]\w*)\s*<<)(?=\s|\Z)"
 )
@@ -74,7 +81,8 @@ class Magics:
             # Run in the notebook's own scope, where the engine finds data frames that a statement names.
             call = "__callsql(__text)"
             scope = {"__callsql": engine.explain if asked.explain else engine.sql, "__text": asked.text}
-            result: Result | Plan = eval(call, self.shell.user_ns, scope)
+            with progress(self.shell, engine):
+                result: Result | Plan = eval(call, self.shell.user_ns, scope)
         except KleeneError as error:
             raise self.usage_error(error) from error
         if asked.name is not None:
@@ -113,6 +121,47 @@ class Magics:
         from IPython.core.error import UsageError
 
         return UsageError(error.render())
+
+
+@contextmanager
+def progress(shell: Any, engine: Any) -> Iterator[None]:
+    """Show below the cell, while the block runs, what each call of the statement has and lacks; it goes when the block ends. Only in a
+    notebook: other shells have no place that can be written anew."""
+    if getattr(shell, "kernel", None) is None:
+        yield
+        return
+    from IPython.display import display
+
+    from kleene.rendering.tally import Tally
+
+    tally, done = Tally(), threading.Event()
+    handle: Any = None
+
+    def show(bundle: dict[str, str]) -> None:
+        nonlocal handle
+        if handle is None:
+            handle = display(bundle, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            handle.update(bundle, raw=True)
+
+    def paint() -> None:
+        said = ""
+        while not done.wait(PAINT_S):
+            text = "\n".join([*tally.lines(time.monotonic(), PAINT_WIDTH), tally.line(time.monotonic())])
+            if text != said and tally.known:
+                show(live_bundle(said := text))
+
+    painter = threading.Thread(target=paint, name="kleene-progress", daemon=True)
+    unsubscribe = engine.services.events.subscribe(tally)
+    painter.start()
+    try:
+        yield
+    finally:
+        done.set()
+        unsubscribe()
+        painter.join(2)
+        if handle is not None:
+            show({"text/plain": "", "text/html": ""})
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -563,6 +563,7 @@ class Running:
                 notes=run.notes,
                 answered=run.answered,
                 seconds=run.seconds,
+                lacked=dict(run.lacked),
             )
         )
 

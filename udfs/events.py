@@ -87,13 +87,15 @@ class StatementFinished(Event):
 
 @attrs.frozen(kw_only=True)
 class RunOfStatement(Event):
-    """One run of the fixed point: ``notes`` arguments were missing, ``answered`` of the statement's answers were known at its start."""
+    """One run of the fixed point: ``notes`` arguments were missing, ``answered`` of the statement's answers were known at its start.
+    ``lacked`` are the missing ones by call site, for displays."""
 
     statement: str
     run: int
     notes: int
     answered: int
     seconds: float
+    lacked: dict[str, int] | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -38,12 +38,14 @@ class Shifting(Exception):
 
 @attrs.frozen
 class RunReport:
-    """One run: its number from 1, how many arguments it lacked, how many answers were known when it began, its seconds."""
+    """One run: its number from 1, how many arguments it lacked, how many answers were known when it began, its seconds, and the arguments
+    that it lacked by call site."""
 
     number: int
     notes: int
     answered: int
     seconds: float
+    lacked: Mapping[str, int] = attrs.field(factory=dict)
 
 
 class Asking(Protocol):
@@ -203,7 +205,8 @@ class _Runs:
         notes = [Wanted(s, s.answers.take_notes()) for s in loop.sites if s.answers.lacks]
         seconds = time.perf_counter() - started
         lacked = sum(len(w.keys) for w in notes) + sum(r.count() for r in loop.routes if r.pressing)
-        loop.report(RunReport(self._number, lacked, answered, seconds))
+        by_site = {w.site.name: len(w.keys) for w in notes}
+        loop.report(RunReport(self._number, lacked, answered, seconds, by_site))
         if loop.cancelled():
             raise Cancelled("cancelled")
         return result, error, notes

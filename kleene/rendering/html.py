@@ -85,3 +85,8 @@ def cell_html(cell: str | None) -> str:
 def plan_html(text: str, duckdb_sql: str) -> str:
     """A plan's text, and below it, folded, what DuckDB is given."""
     return f"<div><pre>{escape(text)}</pre><details><summary>DuckDB SQL</summary><pre>{escape(duckdb_sql)}</pre></details></div>"
+
+
+def live_bundle(text: str) -> dict[str, str]:
+    """Progress as a notebook shows it, and as text where it shows no HTML."""
+    return {"text/plain": text, "text/html": f'<pre style="{SMALL}">{escape(text)}</pre>'}

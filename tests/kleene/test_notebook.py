@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -177,3 +178,28 @@ def test_an_interrupt_cancels_the_statement_and_the_next_one_works(shell: Any, t
         assert isinstance(done.error_in_exec, KeyboardInterrupt)
         assert time.monotonic() - started < 25
         assert ran(shell, "%callsql SELECT llm('quick') AS a").fetchall() == [("x",)]
+
+
+def test_a_notebook_shows_progress_by_operator_and_takes_it_away(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[tuple[dict[str, str], bool]] = []
+    shown = threading.Event()
+
+    def publish(data: dict[str, str], metadata: Any = None, *, update: bool = False, **more: Any) -> None:
+        sent.append((data, update))
+        if "llm(&#x27;&lt;b&gt;" in data["text/html"]:
+            shown.set()
+
+    monkeypatch.setattr(shell.display_pub, "publish", publish)
+    monkeypatch.setattr(shell, "kernel", object(), raising=False)
+    monkeypatch.setattr("kleene.notebook.PAINT_S", 0.02)
+
+    def waits(request: Any) -> str:
+        assert shown.wait(20)
+        return "x"
+
+    with kleene.connect(store=":memory:", models=kleene.FunctionModel(waits, threads=True)) as k:
+        shell.user_ns["k"] = k
+        assert len(ran(shell, "%callsql SELECT llm('<b>' || i) FROM range(3) t(i)")) == 3
+    first, last = sent[0], sent[-1]
+    assert first[1] is False and "0/≈3" in first[0]["text/plain"] and "0 of 3 calls" in first[0]["text/plain"]
+    assert last == ({"text/plain": "", "text/html": ""}, True)

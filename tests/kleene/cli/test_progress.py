@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import time
 
+import attrs
+
 from kleene.cli.progress import Tally, shown
 from kleene.cli.terminal import Terminal
 from kleene.cli.turns import Turns, turn_text
@@ -13,6 +15,7 @@ from kleene.udfs.events import (
     RunOfStatement,
     SessionStarted,
     StatementFinished,
+    StatementPlanned,
     TurnFinished,
 )
 from tests.kleene.cli.doubles import Stream
@@ -47,7 +50,7 @@ def test_calls_are_counted_against_those_known_so_far() -> None:
 
 def test_unknown_and_failed_calls_are_told_apart() -> None:
     tally = Tally()
-    tally(call(kind="refused"))
+    tally(call(kind="unreadable", error="the reply is 'perhaps', not true or false"))
     tally(call(error="timeout"))
     assert tally.line(tally.started_at) == "2 of 2 calls · 1 unknown · 1 failed · 0 s"
 
@@ -88,11 +91,12 @@ def test_a_terminal_shows_the_line_and_the_turns_above_it() -> None:
     turns = Turns(tally, terminal)
     with shown(tally, terminal):
         time.sleep(0.5)
-        turns(run(7))
+        turns(StatementPlanned(at=0, statement="1", duckdb_sql="", explain="", estimate='{"sites": {"1": "llm(x)"}}'))
+        turns(attrs.evolve(run(7), lacked={"1:1": 7}))
         turns(TurnFinished(at=0, session="s", turn=1, reply="", sql="SELECT\n  '\x1b[2J'", feedback="1 row\n1"))
         time.sleep(0.4)
     text = err.getvalue()
-    assert "0 of 7 calls" in text
+    assert "0 of 7 calls" in text and "llm(x)        0/≈7" in text
     assert "turn 1" in text and "  SELECT" in text and "    '\\x1b[2J'" in text
     assert tally.notes == type(tally.notes)()
 

@@ -19,6 +19,7 @@ from kleene.udfs import events
 LEFT_OUT = {
     ("StatementPlanned", "at"),
     ("RunOfStatement", "session"),
+    ("RunOfStatement", "lacked"),
     ("CallFinished", "wants"),
     ("CallFinished", "error_kind"),
 }
