@@ -89,12 +89,22 @@ def test_a_terminal_shows_the_line_and_the_turns_above_it() -> None:
     terminal = Terminal(Stream(), Stream(), err, environ={"TERM": "xterm", "NO_COLOR": "1"})
     tally = Tally()
     turns = Turns(tally, terminal)
+
+    def until(said: str) -> None:
+        deadline = time.monotonic() + 20
+        while said not in err.getvalue():
+            assert time.monotonic() < deadline, err.getvalue()
+            time.sleep(0.005)
+
     with shown(tally, terminal):
-        time.sleep(0.5)
+        tally.wake.set()  # as a reply would: what is there is shown without waiting
+        until("0 s")
         turns(StatementPlanned(at=0, statement="1", duckdb_sql="", explain="", estimate='{"sites": {"1": "llm(x)"}}'))
         turns(attrs.evolve(run(7), lacked={"1:1": 7}))
         turns(TurnFinished(at=0, session="s", turn=1, reply="", sql="SELECT\n  '\x1b[2J'", feedback="1 row\n1"))
-        time.sleep(0.4)
+        tally.wake.set()
+        until("0/≈7")
+        until("turn 1")
     text = err.getvalue()
     assert "0 of 7 calls" in text and "llm(x)        0/≈7" in text
     assert "turn 1" in text and "  SELECT" in text and "    '\\x1b[2J'" in text

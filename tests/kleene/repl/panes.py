@@ -46,12 +46,13 @@ class Pane:
         return "\n".join(line.rstrip() for line in lines).rstrip("\n")
 
     def wait(self, shows: str | Callable[[str], bool]) -> str:
-        """The screen once it shows something."""
+        """The screen once it shows something. Each look starts a process, so looks at what takes long become rarer."""
         test = (lambda screen: shows in screen) if isinstance(shows, str) else shows
-        deadline = time.monotonic() + DEADLINE_S
+        deadline, pause = time.monotonic() + DEADLINE_S, 0.02
         while not test(screen := self.screen()):
             assert time.monotonic() < deadline, f"not shown: {shows}\n{screen}"
-            time.sleep(0.02)
+            time.sleep(pause)
+            pause = min(0.15, pause * 1.25)
         return screen
 
     def resize(self, columns: int, rows: int) -> None:

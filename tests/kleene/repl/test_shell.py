@@ -243,7 +243,7 @@ class TestWithTheEngine:
             shell.feed("\\plan SELECT llm('b' || body) FROM mails")
             assert "1 call" in said(shell)[0]
             shell.feed("EXPLAIN SELECT llm('b' || body) FROM mails;")
-            assert said(shell)[0].splitlines()[-1].startswith("total: 1 call")
+            assert said(shell)[0].splitlines()[-2].startswith("total: 1 call")
             shell.feed("EXPLAIN SELECT 1;")
             assert "Projections: 1" in said(shell)[0]
 
