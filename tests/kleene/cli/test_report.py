@@ -35,7 +35,7 @@ def test_a_report_is_a_page_of_the_run(ran: tuple[Path, str, float], tmp_path: P
     store, key, _ = ran
     target = tmp_path / "é.html"
     done = invoke("report", key[:-2], "--html", str(target), "--store", str(store))
-    assert (done.code, done.out) == (0, "") and done.err.startswith(f"wrote {target} (")
+    assert (done.code, done.out) == (0, "") and done.err.splitlines()[-1].startswith(f"wrote {target} (")
     page = Page(target.read_text(encoding="utf-8"))
     for said in (
         "Which <i>words</i>?",
@@ -60,10 +60,8 @@ def test_without_a_page_the_cost_is_rows_that_add_up_to_the_runs(ran: tuple[Path
 def test_what_cannot_be_shown_or_written_is_a_usage_error(ran: tuple[Path, str, float], tmp_path: Path) -> None:
     store = str(ran[0])
     done = invoke("report", "nosuch", "--store", store)
-    assert (done.code, done.err) == (
-        2,
-        "error: there is no run nosuch in the store\nhint: python -m kleene runs lists them\n",
-    )
+    assert done.code == 2
+    assert done.err.endswith("error: there is no run nosuch in the store\nhint: python -m kleene runs lists them\n")
     done = invoke("report", "--html", str(tmp_path / "no" / "x.html"), "--store", store)
     assert done.code == 2 and "x.html cannot be written: No such file or directory" in done.err
 
