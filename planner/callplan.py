@@ -96,10 +96,15 @@ def leaves(formula: Formula) -> list[int]:
 
 @attrs.frozen
 class Unit:
-    """One operand of a route: the sites inside, in the order of the text; none in a pure one. ``text`` is what the user wrote."""
+    """One operand of a route: the sites inside, in the order of the text; none in a pure one. ``written`` gives what the user wrote: printing
+    it costs more than planning the operand."""
 
     sites: tuple[int, ...]
-    text: str
+    written: Callable[[], str] = attrs.field(eq=False)
+
+    @property
+    def text(self) -> str:
+        return self.written()
 
 
 @attrs.frozen

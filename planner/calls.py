@@ -105,6 +105,15 @@ def carrier_type(call: Call) -> str:
     return str(call.meta_get("carrier", "VARCHAR"))
 
 
+def carrier_kind(name: str) -> exp.DataType:
+    """One of the types in which answers arrive, made and not read from its name."""
+    if name != "VARCHAR":
+        return exp.DataType(this=exp.DType[name], nested=False)
+    text = exp.DataType(this=exp.DType.TEXT, nested=False)  # what reading VARCHAR gives
+    text.meta["text"] = name
+    return text
+
+
 def calls_in(node: exp.Expr) -> Iterator[Call | Ready]:
     """Every call and readiness in the tree, in the order of the text."""
     for found in nodes(node):

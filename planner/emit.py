@@ -5,7 +5,19 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, KeptRows, Lack, Ready, Round, Route, Seen, carrier_type, copied, nodes
+from kleene.planner.calls import (
+    Call,
+    KeptRows,
+    Lack,
+    Ready,
+    Round,
+    Route,
+    Seen,
+    carrier_kind,
+    carrier_type,
+    copied,
+    nodes,
+)
 from kleene.planner.counting import reach_both_sides
 from kleene.planner.dialect import CallSQL
 from kleene.planner.routing import as_written, routed
@@ -76,7 +88,7 @@ def _function(node: Call | Ready, site: Site, statement: str, suffix: str, *, dr
         verb = "peek" if node.args.get("peek") else "get"
         if site.demand is not None:
             if dry:
-                return exp.Cast(this=exp.Null(), to=exp.DataType.build(carrier_type(node), dialect=CallSQL))
+                return exp.Cast(this=exp.Null(), to=carrier_kind(carrier_type(node)))
             verb = "row" if site.volatility is Volatility.VOLATILE else "call"
         name = f"kleene_{verb}_{site.spec.answer.carrier.value}{suffix}"
     elif site.demand is not None:

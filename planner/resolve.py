@@ -11,7 +11,7 @@ from sqlglot import exp
 from kleene.planner import declarations, sessions, tools
 from kleene.planner.arguments import arguments_of
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, all_in, calls_in, copied, has_call, new_call, nodes, shape
+from kleene.planner.calls import Call, all_in, calls_in, carrier_kind, copied, has_call, new_call, nodes, shape
 from kleene.planner.catalog import Catalog
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import PlanError
@@ -419,14 +419,12 @@ def call_spec(
 
 def as_text(value: exp.Expr, declared: str) -> exp.Expr:
     """The argument as its declared type, then as text: keys are the same in every run and for every input type."""
-    text = exp.DataType(this=exp.DType.TEXT, nested=False)  # what building "VARCHAR" gives, unparsed
-    text.meta["text"] = "VARCHAR"
     value = copied(value)
     if declared.upper() not in ("VARCHAR", "TEXT", "STRING"):
         value = exp.Cast(this=value, to=exp.DataType.build(declared, dialect=CallSQL))
     if isinstance(value, exp.Literal) and value.is_string:
         return value
-    return exp.Cast(this=value, to=text)
+    return exp.Cast(this=value, to=carrier_kind("VARCHAR"))
 
 
 def _typed(call: exp.Expr, answer: AnswerType) -> exp.Expr:

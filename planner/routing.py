@@ -5,8 +5,19 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import Formula
-from kleene.planner.calls import Call, Ready, Route, all_of, any_of, calls_in, carrier_type, copied, shape, unparen
-from kleene.planner.dialect import CallSQL
+from kleene.planner.calls import (
+    Call,
+    Ready,
+    Route,
+    all_of,
+    any_of,
+    calls_in,
+    carrier_kind,
+    carrier_type,
+    copied,
+    shape,
+    unparen,
+)
 from kleene.planner.guarded import lack, peeking, readiness, strictly, truth_of
 
 
@@ -89,7 +100,7 @@ def _boolean(value: exp.Expr) -> exp.Expr:
     """A value as WHERE reads it."""
     if isinstance(value, Call) and carrier_type(value) == "BOOLEAN":
         return value
-    return exp.Cast(this=value, to=exp.DataType.build("BOOLEAN", dialect=CallSQL))
+    return exp.Cast(this=value, to=carrier_kind("BOOLEAN"))
 
 
 __all__ = ["Units", "as_written", "condition_of", "routed", "under"]

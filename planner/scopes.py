@@ -6,7 +6,7 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import Relations
-from kleene.planner.calls import Call, KeptRows, Ready, Round, Route, Seen, carrier_type, copied, nodes
+from kleene.planner.calls import Call, KeptRows, Ready, Round, Route, Seen, carrier_kind, carrier_type, copied, nodes
 from kleene.planner.dialect import CallSQL
 
 HIDDEN = frozenset({"rowid", "rownum", "filename", "file_row_number"})
@@ -186,4 +186,4 @@ def _bindable(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Placeholder | exp.Parameter):
         return exp.Null()
     kind = carrier_type(node) if isinstance(node, Call) else "BOOLEAN"
-    return exp.Cast(this=exp.Null(), to=exp.DataType.build(kind, dialect=CallSQL))
+    return exp.Cast(this=exp.Null(), to=carrier_kind(kind))

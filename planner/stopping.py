@@ -14,6 +14,7 @@ from kleene.planner.calls import (
     all_of,
     any_of,
     calls_in,
+    carrier_kind,
     conjuncts,
     copied,
     has_call,
@@ -21,7 +22,7 @@ from kleene.planner.calls import (
     nodes,
     unparen,
 )
-from kleene.planner.dialect import CallSQL, is_aggregate
+from kleene.planner.dialect import is_aggregate
 from kleene.planner.guarded import NotReadable, readiness
 from kleene.planner.routing import as_written, under
 from kleene.planner.volatile import copyable
@@ -222,6 +223,6 @@ def as_text(columns: list[exp.Expr]) -> exp.Expr:
     """Several values as one text that tells all their combinations apart; the empty text for none."""
     if not columns:
         return exp.Literal.string("")
-    text = exp.DataType.build("VARCHAR", dialect=CallSQL)
+    text = carrier_kind("VARCHAR")
     values = [exp.Cast(this=copied(c), to=copied(text)) for c in columns]
     return exp.Cast(this=exp.Array(expressions=values), to=text)

@@ -14,8 +14,20 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
-from kleene.planner.calls import Ready, Seen, all_in, all_of, calls_in, conjuncts, copied, has_call, holds, released
-from kleene.planner.dialect import CallSQL, function_name
+from kleene.planner.calls import (
+    Ready,
+    Seen,
+    all_in,
+    all_of,
+    calls_in,
+    carrier_kind,
+    conjuncts,
+    copied,
+    has_call,
+    holds,
+    released,
+)
+from kleene.planner.dialect import function_name
 from kleene.planner.rules.limit_stop import outer_joined, runs_once, wanted
 from kleene.planner.stopping import plain
 from kleene.planner.strict import strict
@@ -57,7 +69,7 @@ def _stopped(plan: CallPlan, select: exp.Select, rows: int) -> CallPlan:
         return plan
     # What is counted must be known where the rows come out only: it reads both sides of the join.
     both = exp.Anonymous(this="hash", expressions=[*(c.copy() for c in outside), made])
-    place = exp.Cast(this=both, to=exp.DataType.build("VARCHAR", dialect=CallSQL))
+    place = exp.Cast(this=both, to=carrier_kind("VARCHAR"))
     none = exp.Literal.string("")
     spec = StopSpec(len(plan.stops) + 1, site.number, rows=rows, fan=True)
     condition = all_of([p.copy() for p in kept]) if kept else exp.true()

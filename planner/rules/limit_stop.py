@@ -18,7 +18,19 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, StopSpec
-from kleene.planner.calls import Seen, all_in, all_of, calls_in, conjuncts, copied, has_call, has_query, holds, unparen
+from kleene.planner.calls import (
+    Seen,
+    all_in,
+    all_of,
+    calls_in,
+    carrier_kind,
+    conjuncts,
+    copied,
+    has_call,
+    has_query,
+    holds,
+    unparen,
+)
 from kleene.planner.dialect import CallSQL
 from kleene.planner.rules.top_n_first import limit_below_calls
 from kleene.planner.stopping import counted_with, levels, mark, plain, stop_around
@@ -118,7 +130,7 @@ def _output(select: exp.Select) -> exp.Expr | None:
         ):
             return None
     hashed = exp.Anonymous(this="hash", expressions=[v.copy() for v in values])
-    return exp.Cast(this=hashed, to=exp.DataType.build("VARCHAR", dialect=CallSQL))
+    return exp.Cast(this=hashed, to=carrier_kind("VARCHAR"))
 
 
 def wanted(select: exp.Query) -> int | None:

@@ -19,6 +19,8 @@ before one for 5 %. Costs at most the pilot where the written order was the best
 
 from __future__ import annotations
 
+import functools
+
 import attrs
 from sqlglot import exp
 
@@ -87,7 +89,11 @@ def _route(condition: exp.Expr, plan: CallPlan, number: int) -> tuple[exp.Expr, 
     formula = flat[0] if len(flat) == 1 else ("and", tuple(flat))
     route.meta["formula"] = formula
     spec = RouteSpec(
-        number, tuple(Unit(s, condition_text(unit, plan)) for s, unit in zip(sites, units.found, strict=True)), formula
+        number,
+        tuple(
+            Unit(s, functools.partial(condition_text, unit, plan)) for s, unit in zip(sites, units.found, strict=True)
+        ),
+        formula,
     )
     left: list[exp.Expr] = []
     for part in parts:

@@ -25,7 +25,7 @@ class Session:
     def __init__(self, con: duckdb.DuckDBPyConnection, lookups: Lookups, formula: Formula = AND):
         self.con = con
         self.sites = {n: SiteAnswers(f"1:{n}") for n in (1, 2)}
-        spec = RouteSpec(1, (Unit((1,), "f(x)"), Unit((2,), "g(y)")), formula)
+        spec = RouteSpec(1, (Unit((1,), lambda: "f(x)"), Unit((2,), lambda: "g(y)")), formula)
         self.route = Route("1:o1", 2, spec=spec, sites=self.sites)
         lookups.open(list(self.sites.values()))
         lookups.open_routes([self.route])
