@@ -77,6 +77,7 @@ def test_the_proxy_is_asked_for_all_rows_and_the_function_for_a_sample(world) ->
         "total: ≈ 0 calls, ~0 tok, $0\n"
         f"cascade f by g: true from {high:g}, false below {low:g}; "
         "recall >= 0.9 and precision >= 0.9 with confidence 0.95 (of 1000 rows 300 were asked)\n"
+        "fragment: CQ (conditions that all hold)\n"
         "rules: cascade, guard"
     )
     assert len(k.sql("SELECT i FROM t WHERE f(i)")) == 334 and model.take() == 0

@@ -719,6 +719,7 @@ def test_explain_text(db):
             "#2 llm_bool('r ' || id)  [λ worker]  ≈ 10 calls, ~860 tok, $0  (waits for #1; pass rate 0.5 assumed)\n"
             "total: ≈ 30 calls, ~2580 tok, $0\n"
             "order: #1, then #2  (by 20 and 100 arguments; pass rates are not known before)\n"
+            "fragment: CQ (conditions that all hold)\n"
             "rules: order, stage"
         )
         assert str(k.explain("SELECT 1")) == "no calls: DuckDB runs the statement as it is\ntotal: 0 calls"
