@@ -52,7 +52,7 @@ def engine(
     con = con if con is not None else duckdb.connect()
     k = kleene.attach(con, models=kleene.FunctionModel(model), **options)
     # What is said and done must not depend on how busy the machine is.
-    k.state.settings = k.state.settings.set("materialise_ms", 600_000)
+    k.state.settings = k.state.settings.set("materialise_ms", 600_000).set("measure_ms", 60_000)
     try:
         yield k, model
     finally:
