@@ -137,7 +137,7 @@ GIT_STATUS = Tool(
     columns=_params("path", "change", staged="BOOLEAN"),
     run=_lazy("git", "status"),
     volatility=Volatility.STABLE,
-    description="the files that differ from the last commit: modified, added, deleted, untracked or conflicted",
+    description="the files that differ from the last commit, and how",
 )
 GIT_DIFF = Tool(
     name="git_diff",

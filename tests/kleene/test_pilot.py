@@ -83,7 +83,8 @@ def test_it_is_said_and_nothing_is_asked_without_it() -> None:
         assert k.explain(sql).text == (
             "#1 llm('C ' || v)  [λ worker]  ≈ 112 calls, 8 from memo, ~9632 tok, $0  (behind #2: by a pilot of 20)\n"
             "#2 f(v)  [λ worker]  280 calls, 20 from memo, ~24080 tok, $0\n"
-            "total: ≈ 392 calls, ~33712 tok, $0"
+            "total: ≈ 392 calls, ~33712 tok, $0\n"
+            "fragment: CQ (conditions that all hold)"
         )
 
 

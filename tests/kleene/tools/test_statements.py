@@ -131,7 +131,8 @@ def test_explain_uses_tools_and_counts_what_they_lead_to(k, tools) -> None:
     assert plan.text == (
         "#1 llm(w.value)  [λ worker]  4 calls, ~76 tok, $0\n"
         "#2 words(t.text, 2)  [tool]  3 uses\n"
-        "total: 4 calls, ~76 tok, $0"
+        "total: 4 calls, ~76 tok, $0\n"
+        "fragment: CQ (inner joins and conditions that all hold)"
     ).replace("~76", plan.text.partition("~")[2].partition(" ")[0].join(["~", ""]))
     assert plan.exact
     assert len(tools.used) == 3
@@ -140,7 +141,7 @@ def test_explain_uses_tools_and_counts_what_they_lead_to(k, tools) -> None:
 def test_explain_says_what_it_cannot_know(k) -> None:
     lines = k.explain("SELECT w.value FROM t, LATERAL words(llm(t.text)) w").text.splitlines()
     assert lines[0] == "#1 words(llm(t.text))  [tool]  0 uses  (more may follow)"
-    assert lines[-1].startswith("total: ≈ 3 calls")
+    assert lines[-2].startswith("total: ≈ 3 calls")
 
 
 # -- effects -----------------------------------------------------------------------------------------------------------------------------
