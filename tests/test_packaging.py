@@ -99,7 +99,7 @@ def users_folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-HOW = pytest.mark.parametrize("how", ["installed", "editable"])
+HOW = pytest.mark.parametrize("how", ["installed", pytest.param("editable", marks=pytest.mark.slow)])
 NEEDS_ENGINE = pytest.mark.skipif(find_spec("kleene.attaching") is None, reason="there is no engine yet")
 
 

@@ -36,7 +36,7 @@ def rule(prompt: str) -> str:
 
 
 def opened(k: kleene.Engine) -> None:
-    k.con.execute("CREATE TABLE t AS SELECT range::INT AS i, 'x' || range AS v FROM range(300)")
+    k.con.execute("CREATE TABLE t AS SELECT range::INT AS i, 'x' || range AS v FROM range(200)")
     k.con.execute("CREATE TABLE u AS SELECT range::INT AS j, 'y' || range AS w FROM range(20)")
     for name in "FGH":
         k.sql(f"CREATE FUNCTION {name.lower()}(v TEXT) RETURNS BOOLEAN AS PROMPT '{name} {{v}}'")
@@ -81,9 +81,9 @@ def test_it_is_said_and_nothing_is_asked_without_it() -> None:
         assert model.calls == 0
         k.sql("SET pilot = 20")
         assert k.explain(sql).text == (
-            "#1 llm('C ' || v)  [λ worker]  ≈ 112 calls, 8 from memo, ~9632 tok, $0  (behind #2: by a pilot of 20)\n"
-            "#2 f(v)  [λ worker]  280 calls, 20 from memo, ~24080 tok, $0\n"
-            "total: ≈ 392 calls, ~33712 tok, $0\n"
+            "#1 llm('C ' || v)  [λ worker]  ≈ 72 calls, 8 from memo, ~6192 tok, $0  (behind #2: by a pilot of 20)\n"
+            "#2 f(v)  [λ worker]  180 calls, 20 from memo, ~15480 tok, $0\n"
+            "total: ≈ 252 calls, ~21672 tok, $0\n"
             "fragment: CQ (conditions that all hold)"
         )
 

@@ -19,10 +19,8 @@ def rows_text(
 ) -> str:
     """Rows under a line of column names, tabs between; a row alone a line a column; one text alone as it is. ``more``: there are rows beyond these.
 
-    >>> print(rows_text(("n", "text"), [(1, "a"), (2, None)]))
-    n	text
-    1	a
-    2	NULL
+    >>> rows_text(("n", "text"), [(1, "a"), (2, None)])
+    'n\\ttext\\n1\\ta\\n2\\tNULL'
     """
     if not columns:
         return "done"
