@@ -13,7 +13,6 @@ import duckdb
 import pyarrow as pa
 
 from kleene.planner.errors import BusyConnection, KleeneError, PlanError
-from kleene.result import ARROW_SAFE
 
 T = TypeVar("T")
 Params = Sequence[Any] | Mapping[str, Any] | None
@@ -33,6 +32,27 @@ CLOCKS = {
     "current_localtimestamp": "current_localtimestamp()",
     "localtimestamp": "current_localtimestamp()",
 }
+
+ARROW_SAFE = frozenset(
+    [
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INTEGER",
+        "BIGINT",
+        "UTINYINT",
+        "USMALLINT",
+        "UINTEGER",
+        "UBIGINT",
+        "FLOAT",
+        "DOUBLE",
+        "VARCHAR",
+        "BLOB",
+        "DATE",
+        "TIMESTAMP",
+    ]
+)
+"""What survives the way through Arrow and back exactly. All other types are fetched as Python values too."""
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ from kleene.udfs.statement import Ask, CallSite
 from kleene.udfs.stops import Stop, stops_of
 
 if TYPE_CHECKING:
-    from kleene.runner import Running
+    from kleene.surroundings import Asking
 
 
 @attrs.frozen
@@ -46,7 +46,7 @@ class DryRun:
     Tools are used, for they cost nothing and what they say tells what models would be asked. A context: the sites are open inside.
     """
 
-    def __init__(self, running: Running, plan: CallPlan, params: Any):
+    def __init__(self, running: Asking, plan: CallPlan, params: Any):
         self._running = running
         self._plan = plan
         self._params = params

@@ -43,9 +43,10 @@ from kleene.planner.statements import (
 from kleene.planner.tools import ToolCall, has_effects, tool_call
 from kleene.problems import from_duckdb, is_users_mistake
 from kleene.result import Result
-from kleene.runner import Running, Surroundings, Then
+from kleene.runner import Running, Then
 from kleene.services import Services
 from kleene.storetables import HOST_TABLES, SESSION_TABLES, stored, tables_shown
+from kleene.surroundings import Surroundings
 from kleene.udfs.ledger import Ledger
 from kleene.udfs.lookups import Lookups
 from kleene.udfs.register import Registration
@@ -290,8 +291,9 @@ class Executor:
 
         self._analyzing = False
         chosen = cheapest(running, plan, params)
+        fragment = fragment_of(plan.tree if statement.tree is None else statement.tree)
         with self._run_as(statement, plan) as before:
-            estimated = explain(before, chosen, params, self.state.settings.pilot)
+            estimated = explain(before, chosen, params, self.state.settings.pilot, fragment=fragment)
         result, self._analysis = analyze(running, chosen, estimated, params, then)
         return result
 

@@ -22,7 +22,7 @@ from kleene.udfs.statement import Ask, CallSite
 from kleene.udfs.work import Estimate
 
 if TYPE_CHECKING:
-    from kleene.runner import Running
+    from kleene.surroundings import Asking
 
 ASSUMED_PASS_RATE = 0.5
 Before = Mapping[int, frozenset[int]]
@@ -124,7 +124,7 @@ def pure_plan(text: str, kind: str = "query") -> Plan:
     )
 
 
-def explain(running: Running, plan: CallPlan, params: Any, pilots: int = 0, *, fragment: str = "") -> Plan:
+def explain(running: Asking, plan: CallPlan, params: Any, pilots: int = 0, *, fragment: str = "") -> Plan:
     """Count what the first level needs, and price it. Sends nothing but at most ``pilots`` arguments of each call, to learn what they lead to.
     ``fragment`` is what the statement's is called."""
     around = running.around
@@ -198,7 +198,7 @@ def explain(running: Running, plan: CallPlan, params: Any, pilots: int = 0, *, f
 def explained(
     found: list[SiteEstimate],
     plan: CallPlan,
-    running: Running,
+    running: Asking,
     unpriced: bool,
     kept: int = 0,
     order: tuple[str, ...] = (),
@@ -231,7 +231,7 @@ def explained(
     )
 
 
-def _kept(running: Running, plan: CallPlan, *, slow: bool) -> int:
+def _kept(running: Asking, plan: CallPlan, *, slow: bool) -> int:
     """How many pure blocks a run would keep in temp tables: none where a run is quick, or one further run is sure to be the last."""
     around = running.around
     if not slow or may_end_next(plan, around.settings) or not around.connection.in_autocommit():
@@ -239,7 +239,7 @@ def _kept(running: Running, plan: CallPlan, *, slow: bool) -> int:
     return len(keepable(plan, around.connection, around.settings).kept)
 
 
-def cheapest(running: Running, plan: CallPlan, params: Any) -> CallPlan:
+def cheapest(running: Asking, plan: CallPlan, params: Any) -> CallPlan:
     """The plan or the alternative that needs the fewest dollars, then calls, by a count of each. Sends nothing."""
     if not plan.alternatives:
         return plan
@@ -289,7 +289,7 @@ def _until_stopped(site: Site, most: Estimate, stop: StopSpec, counted: Counted,
     return SiteEstimate(site, calls, hits, round(most.tokens * share), most.dollars * share, False, why)
 
 
-def _piloted(running: Running, plan: CallPlan, params: Any, size: int, notes: Mapping[int, list[Ask]]) -> Piloted:
+def _piloted(running: Asking, plan: CallPlan, params: Any, size: int, notes: Mapping[int, list[Ask]]) -> Piloted:
     """What a pilot of the plan shows, its conditions asked as they are written; nothing where none is wanted."""
     if not size:
         return Piloted()
@@ -319,7 +319,7 @@ def _behind_pilot(site: Site, reached: Reached, waits: frozenset[int], most: int
     return SiteEstimate(site, calls, min(hits, round(total)), tokens, dollars, False, why)
 
 
-def _children(running: Running, asks: list[Ask], hits: int) -> str:
+def _children(running: Asking, asks: list[Ask], hits: int) -> str:
     """How many child sessions would start, and what their calls are taken from."""
     family = running.context.children
     if asks[0].site.spec.session != "child" or family is None:
@@ -416,7 +416,7 @@ def _new(asks: list[Ask], seen: set[tuple[str, str, str]]) -> list[Ask]:
     return found
 
 
-def price(running: Running, asks: list[Ask]) -> Estimate:
+def price(running: Asking, asks: list[Ask]) -> Estimate:
     """What these would cost now, sending nothing; unpriced where there is no model."""
     services = running.around.services
     try:

@@ -18,7 +18,7 @@ from kleene.udfs.statement import Ask
 from kleene.udfs.work import Estimate
 
 if TYPE_CHECKING:
-    from kleene.runner import Running
+    from kleene.surroundings import Asking
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class Piloted:
 
 
 def pilot(
-    running: Running,
+    running: Asking,
     plan: CallPlan,
     params: Any,
     size: int,

@@ -10,27 +10,6 @@ from kleene.planner.specs import Usage
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What survives the way through Arrow and back exactly. All other types are fetched as Python values.
-ARROW_SAFE = frozenset(
-    [
-        "BOOLEAN",
-        "TINYINT",
-        "SMALLINT",
-        "INTEGER",
-        "BIGINT",
-        "UTINYINT",
-        "USMALLINT",
-        "UINTEGER",
-        "UBIGINT",
-        "FLOAT",
-        "DOUBLE",
-        "VARCHAR",
-        "BLOB",
-        "DATE",
-        "TIMESTAMP",
-    ]
-)
-
 
 class Result:
     """A materialised result: fetching or showing it again runs nothing again.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import duckdb
 
-from kleene.connection import Connection, Fetched, Params
+from kleene.connection import Fetched, Params
 from kleene.keeping import Keeping, used
 from kleene.planner.callplan import CallPlan
 from kleene.planner.dialect import CallSQL
@@ -23,6 +23,7 @@ from kleene.planner.plan import as_written, reordered, sampling
 from kleene.planner.rules.join_order import SAMPLE
 from kleene.planner.specs import BudgetLimits, Volatility
 from kleene.result import Result
+from kleene.surroundings import Surroundings
 from kleene.udfs.asking import Caller
 from kleene.udfs.events import (
     BudgetStopped,
@@ -34,7 +35,7 @@ from kleene.udfs.events import (
 )
 from kleene.udfs.fixpoint import Loop, RunReport, Shifting
 from kleene.udfs.fixpoint import run as run_to_fixpoint
-from kleene.udfs.lookups import Key, Lookups, SiteAnswers
+from kleene.udfs.lookups import Key, SiteAnswers
 from kleene.udfs.rounds import RoundCounter
 from kleene.udfs.routes import Route, routes_of
 from kleene.udfs.statement import Ask, CallSite, StatementContext, Wanted
@@ -43,28 +44,10 @@ from kleene.udfs.walls import alarm, wall_error
 from kleene.udfs.weight import Weight
 
 if TYPE_CHECKING:
-    from kleene.planner.settings import Settings
-    from kleene.services import Services
-    from kleene.udfs.children import Tools
-    from kleene.udfs.ledger import Ledger
     from kleene.udfs.runtime import Task
 
 Then = Callable[["Running", Fetched], Fetched]
 REPEATED = 20  # rows for each missing argument, from which reading the rows twice is cheaper than looking up each
-
-
-@attrs.frozen
-class Surroundings:
-    """What a statement runs in: the connection, the lookups registered on it, the budget, the session, the tools."""
-
-    connection: Connection
-    services: Services
-    lookups: Lookups
-    suffix: str
-    ledger: Ledger
-    settings: Settings
-    session: str | None = None
-    tools: Tools | None = None
 
 
 @attrs.define

@@ -97,7 +97,7 @@ def test_json_and_the_trace_have_every_node(world: tuple[kleene.Engine, Counting
     assert [(n["operator"], n["parent"], n["rows"]) for n in found["nodes"]] == [("π", None, 49), ("scan", 0, 49)]
     (site,) = found["nodes"][0]["sites"]
     assert (site["estimated_calls"], site["calls"], model.take()) == (30, 30, 30)
-    assert found["actual"]["calls"] == 30 and found["rows"] == 49
+    assert found["actual"]["calls"] == 30 and found["rows"] == 49 and found["fragment"].startswith("CQ")
     rows = k.sql(
         "SELECT node, parent, operator, detail, est_rows, rows, est_calls, calls, memo_hits, seconds IS NOT NULL "
         "FROM trace_operators WHERE statement = (SELECT max_by(statement, recorded_at) FROM trace_operators) ORDER BY node"

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from kleene.rendering.markup import Markup, tag
 from kleene.rendering.report.figures import NOTHING, count, dollars, noun, percent, tokens
 from kleene.rendering.report.parts import block, folded, meter, section, table, tiles
 from kleene.rendering.report.style import page
 
-if TYPE_CHECKING:
-    from kleene.explain import Plan, SiteEstimate
+
+class SiteEstimate(Protocol):
+    """A call of ``kleene.Plan`` and what is expected of it, as far as it is shown."""
+
+    @property
+    def site(self) -> Any: ...
+    @property
+    def calls(self) -> int | None: ...
+    @property
+    def hits(self) -> int: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def dollars(self) -> float: ...
+    @property
+    def exact(self) -> bool: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def uses(self) -> int: ...
+
+
+class Plan(Protocol):
+    """What is shown of a ``kleene.Plan``, which stands above this package."""
+
+    @property
+    def sites(self) -> Sequence[SiteEstimate]: ...
+    @property
+    def estimate(self) -> Any: ...
+    @property
+    def exact(self) -> bool: ...
+    @property
+    def rules(self) -> Sequence[str]: ...
+    @property
+    def order(self) -> Sequence[str]: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def duckdb_sql(self) -> str: ...
 
 
 def plan_page(plan: Plan, sql: str) -> str:
