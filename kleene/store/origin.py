@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import hmac
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -19,10 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+import duckdb
 
 from kleene.config import config_dir
 from kleene.planner.errors import ConfigError
-from kleene.store.eventfile import events_path
+from kleene.store.contents import has_table
+from kleene.store.eventfile import events_path, older
 from kleene.store.folder import beside, wal
 from kleene.store.opening import connect
 from kleene.store.schema import VERSION_TABLE
@@ -53,15 +56,17 @@ class Origin:
         """In hexadecimal. Raises ``ConfigError`` without a key."""
         if self.key is None:
             raise ConfigError("there is no key to seal a store with", hint=f"see whether {config_dir()} can be written")
-        text = f"kleene store\0{name}\0{self.path}".encode("utf-8", "surrogateescape")
-        return hmac.new(self.key, text, hashlib.sha256).hexdigest()
+        return hmac.new(self.key, _bytes(f"kleene store\0{name}\0{self.path}"), hashlib.sha256).hexdigest()
 
     def believes(self, con: DuckDBPyConnection) -> bool:
         """Whether the store on this connection has the user's seal for this path."""
-        if self.key is None or not _has_table(con, ORIGIN_TABLE):
+        if self.key is None or not has_table(con, ORIGIN_TABLE):
             return False
-        rows = con.execute(f"SELECT name::VARCHAR, seal::VARCHAR FROM main.{ORIGIN_TABLE} LIMIT 10").fetchall()
-        return any(hmac.compare_digest(self.seal(str(name)), str(seal)) for name, seal in rows)
+        try:
+            rows = con.execute(f"SELECT name, seal FROM main.{ORIGIN_TABLE} LIMIT 10").fetchall()
+        except duckdb.Error:
+            return False  # it is not what we write
+        return any(hmac.compare_digest(self.seal(str(name)).encode(), _bytes(str(seal))) for name, seal in rows)
 
     def mark(self, con: DuckDBPyConnection) -> None:
         """Put the seal into a store, in place of another. Without a key there is none."""
@@ -86,12 +91,23 @@ def user_key(folder: Path) -> bytes | None:
                 out.write(secrets.token_bytes(KEY_BYTES))
                 out.flush()
                 os.fsync(out.fileno())
-            with suppress(FileExistsError):
-                os.link(made, file)
+            _name(made, file)
         finally:
             made.unlink(missing_ok=True)
         return _read(file)
     return None
+
+
+def _name(made: Path, file: Path) -> None:
+    """Give the finished key its name, unless another process was first. Where the file system knows no hard links it is renamed: of two that
+    are made at the same moment the later one stays, and a store that was sealed between is foreign once."""
+    try:
+        os.link(made, file)
+    except FileExistsError:
+        pass
+    except OSError:
+        if not file.exists():
+            made.rename(file)
 
 
 def connect_to_own(
@@ -103,13 +119,18 @@ def connect_to_own(
         seen = _inode(path)
         con = connect(path, lock_wait_s=lock_wait_s)
         try:
-            foreign = _has_table(con, VERSION_TABLE) and not origin.believes(con)
+            foreign = has_table(con, VERSION_TABLE) and not origin.believes(con)
         except BaseException:
             con.close()
             raise
         if not foreign:
             return con, note
         con.close()
+        if origin.key is None:  # it may well be the user's: nobody can tell
+            raise ConfigError(
+                f"whether the store {path} is yours cannot be told: there is no key in {config_dir()}",
+                hint="set KLEENE_CONFIG_DIR to a folder that can be written, or use a store in memory: --store :memory:",
+            )
         note = set_aside(path, seen) or note
         time.sleep(POLL_S)  # while another thread still has the foreign file open, DuckDB gives that one for the path
     raise ConfigError(f"the store {path} is foreign and cannot be set aside", hint="use another one with --store PATH")
@@ -121,26 +142,31 @@ def set_aside(path: Path, seen: int | None) -> str | None:
         if seen is None or _inode(path) != seen:
             return None
         aside = beside(path, FOREIGN)
-        path.rename(aside)
-        for file, to in (
-            (wal(path), wal(aside)),
-            (events_path(path), events_path(path).with_name(aside.name + ".events")),
-        ):
-            with suppress(FileNotFoundError):
-                file.rename(to)
+        _move(path, aside)
     return (
         f"the store {path.name} was not made by you at this place (a checkout, a copy or a moved folder brings such): nothing of it is used, and it was "
         f"set aside as {aside.name}; if it is yours: python -m kleene memo trust"
     )
 
 
+def _move(path: Path, to: Path) -> None:
+    """Rename a store that nobody has open, with its log and its event files."""
+    path.rename(to)
+    events = (events_path(path), events_path(to))
+    for file, place in ((wal(path), wal(to)), events, (older(events[0]), older(events[1]))):
+        with suppress(FileNotFoundError):
+            file.rename(place)
+
+
 def untrusted(path: Path) -> Path | None:
     """The file that ``trust`` is about: the store itself where it is foreign, else the last one that was set aside for it."""
     if path.exists():
         with connect(path) as con:
-            if _has_table(con, VERSION_TABLE) and not Origin.of(path).believes(con):
+            if has_table(con, VERSION_TABLE) and not Origin.of(path).believes(con):
                 return path
-    aside = [f for f in path.parent.glob(f"{path.name}{FOREIGN}*") if f.suffix not in (".wal", ".events")]
+    aside = [
+        f for f in path.parent.glob(f"{path.name}{FOREIGN}*") if not re.search(r"\.(wal|events\.jsonl.*)$", f.name)
+    ]
     return max(aside, key=lambda f: f.stat().st_mtime_ns, default=None)
 
 
@@ -152,26 +178,23 @@ def trust(path: Path, file: Path) -> Path | None:
     origin = Origin.of(path)
     origin.seal("")
     with connect(file) as con:
-        if not _has_table(con, VERSION_TABLE):
+        if not has_table(con, VERSION_TABLE):
             raise ConfigError(f"{file} is not a store of kleene")
         con.execute("BEGIN")
         origin.mark(con)
         con.execute("COMMIT")
-    if file == path:
-        return None
     before = None
     if path.exists():
+        if path.samefile(file):  # however it is spelled
+            return None
         before = beside(path, ".before")
-        path.rename(before)
-    file.rename(path)
+        _move(path, before)
+    _move(file, path)
     return before
 
 
-def _has_table(con: DuckDBPyConnection, name: str) -> bool:
-    """A table and no view: what a foreign file says is looked at, not run."""
-    query = "SELECT count(*) FROM duckdb_tables() WHERE NOT internal AND schema_name = 'main' AND table_name = ?"
-    row = con.execute(query, [name]).fetchone()
-    return bool(row and row[0])
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _read(file: Path) -> bytes | None:

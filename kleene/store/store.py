@@ -13,6 +13,7 @@ import duckdb
 
 from kleene.config import config_dir
 from kleene.planner.errors import ConfigError
+from kleene.store.contents import contents, has_table
 from kleene.store.folder import MEMORY, beside, make_folder, make_private
 from kleene.store.opening import connect, explain
 from kleene.store.origin import Origin, connect_to_own
@@ -22,17 +23,14 @@ from kleene.udfs.memo import Memo
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-OBJECTS = """\
-SELECT table_name FROM duckdb_tables() WHERE NOT internal UNION ALL SELECT view_name FROM duckdb_views() WHERE NOT internal UNION ALL
-SELECT function_name FROM duckdb_functions() WHERE NOT internal UNION ALL SELECT type_name FROM duckdb_types() WHERE NOT internal UNION ALL
-SELECT sequence_name FROM duckdb_sequences() UNION ALL SELECT schema_name FROM duckdb_schemas() WHERE NOT internal AND schema_name <> 'main'"""
-"""All that a file may hold: a view or a macro in an empty one would be run in place of a table or function that is meant."""
+SPILL = "16 GiB"
 LOCKDOWN = (
+    "SET memory_limit = '50%'",  # of what this process may have; DuckDB takes 80 % by default
+    f"SET max_temp_directory_size = '{SPILL}'",
     "SET enable_external_access = false",
     "SET python_enable_replacements = false",
     "SET lock_configuration = true",
 )
-SPILL = "16 GiB"
 SETUP_TRIES = 20  # two threads may open the same new store at the same moment
 
 
@@ -137,12 +135,12 @@ def read_version(con: DuckDBPyConnection, path: Path, known: int) -> int:
 
     Raises ``ConfigError`` where it is newer than ``known``, or where the file holds tables and no version: somebody else's database.
     """
-    names = [row[0] for row in con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()]
-    if VERSION_TABLE not in names:
-        names = [row[0] for row in con.execute(OBJECTS).fetchall()]
+    if not has_table(con, VERSION_TABLE):
+        names = sorted(held.name for held in contents(con))
         if names:
+            # Also a view or a macro alone: it would be run in place of a table or function that is meant.
             raise ConfigError(
-                f"{path} is a database that is not a store of kleene (it holds {sorted(names)[0]})",
+                f"{path} is a database that is not a store of kleene (it holds {names[0]})",
                 hint="it was left as it is; give the store a file of its own with --store PATH",
             )
         return 0
@@ -169,8 +167,7 @@ def prepare(
             if attempt == SETUP_TRIES - 1:
                 raise
             time.sleep(0.01)
-            row = con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = ?", [VERSION_TABLE]).fetchone()
-            if row and row[0]:
+            if has_table(con, VERSION_TABLE):
                 found = con.execute(f"SELECT max(version) FROM {VERSION_TABLE}").fetchone()
                 version = int(found[0] or 0) if found else version
     lock_down(con)
@@ -204,7 +201,7 @@ def migrate(
 def lock_down(con: DuckDBPyConnection) -> None:
     """Shuts files, settings and Python's variables out of the instance, for good, and bounds what a model's SQL may take of memory and disk.
     On a locked instance it does nothing."""
-    for statement in (*_bounds(con), *LOCKDOWN):
+    for statement in LOCKDOWN:
         try:
             con.execute(statement)
         except duckdb.Error:
@@ -212,13 +209,6 @@ def lock_down(con: DuckDBPyConnection) -> None:
             if not (row and row[0]):
                 raise
             return
-
-
-def _bounds(con: DuckDBPyConnection) -> tuple[str, ...]:
-    """Half of the memory that this process may have, of which DuckDB takes 80% by default, and ``SPILL`` of disk in place of 90% of it."""
-    row = con.execute("SELECT current_setting('memory_limit')").fetchone()
-    size, _, unit = str(row[0] if row else "").partition(" ")
-    return (f"SET memory_limit = '{float(size) * 0.625:.1f} {unit}'", f"SET max_temp_directory_size = '{SPILL}'")
 
 
 def copy_of(path: Path, version: int) -> Path:

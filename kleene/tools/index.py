@@ -18,6 +18,8 @@ import attrs
 import duckdb
 import pyarrow as pa
 
+from kleene.store.contents import contents
+
 VERSION = 1
 FOLDER, FILE = ".kleene", "search.duckdb"
 BATCH_CHARACTERS = 8 << 20
@@ -258,10 +260,9 @@ def _is_plain(path: Path) -> bool:
 def _connected(path: str) -> duckdb.DuckDBPyConnection:
     connection = _plain(path)
     try:
+        same = _holds_tables_only(connection)
         connection.execute(_SCHEMA)
-        same = _holds_tables_only(connection) and connection.execute("SELECT number FROM version").fetchall() == [
-            (VERSION,)
-        ]
+        same = same and connection.execute("SELECT number FROM version").fetchall() == [(VERSION,)]
         connection.execute("SELECT id, path, size, mtime_ns, length, text FROM files LIMIT 0").fetchall()
         connection.execute("SELECT file, word, times FROM words LIMIT 0").fetchall()
     except duckdb.Error:
@@ -279,11 +280,7 @@ def _connected(path: str) -> duckdb.DuckDBPyConnection:
 
 def _holds_tables_only(connection: duckdb.DuckDBPyConnection) -> bool:
     """A checkout may bring an index of its own: a view or macro in it would run, and for ever, under the names that are used here."""
-    views, macros = "duckdb_views() WHERE NOT internal", "duckdb_functions() WHERE NOT internal"
-    ((found,),) = connection.execute(
-        f"SELECT (SELECT count(*) FROM {views}) + (SELECT count(*) FROM {macros})"
-    ).fetchall()
-    return int(found) == 0
+    return all(held.kind == "table" for held in contents(connection))
 
 
 def _plain(path: str) -> duckdb.DuckDBPyConnection:

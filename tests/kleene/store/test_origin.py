@@ -122,6 +122,64 @@ def test_a_file_with_objects_and_no_tables_is_no_empty_store(place: Path, sql: s
         Store.open(place)
 
 
+HIDDEN = [
+    "CREATE SCHEMA x; CREATE TABLE x.kleene_version (version INT); CREATE VIEW main.kleene_version AS SELECT 4 AS version",
+    "CREATE TABLE kleene_version (version INT); INSERT INTO kleene_version VALUES (4); CREATE MACRO duckdb_tables() AS TABLE "
+    "SELECT 'kleene_version' AS table_name, 'x' AS schema_name, false AS internal",
+    "CREATE TABLE memo (a INT); CREATE MACRO duckdb_tables() AS TABLE SELECT 'a' AS table_name, 'b' AS schema_name, false AS internal WHERE false",
+    "CREATE TABLE kleene_version (version INT); CREATE MACRO count_star() AS 0; CREATE MACRO max(x) AS 4",
+    "CREATE TABLE kleene_version (version INT); CREATE TABLE kleene_origin (x INT)",
+    "CREATE TABLE kleene_version (version INT); CREATE TABLE kleene_origin (name VARCHAR, seal VARCHAR); "
+    "INSERT INTO kleene_origin VALUES ('a', 'é'), (NULL, NULL)",
+]
+
+
+@pytest.mark.parametrize("sql", HIDDEN)
+def test_what_a_file_says_of_itself_is_not_asked(place: Path, sql: str) -> None:
+    place.parent.mkdir(parents=True)
+    with duckdb.connect(str(place)) as con:
+        con.execute(sql + "; CREATE TABLE IF NOT EXISTS poison AS SELECT 1 AS a")
+    try:
+        with Store.open(place) as store, store.cursor() as cursor:
+            assert cursor.execute(
+                "SELECT count(*) FROM system.main.duckdb_tables() WHERE table_name = 'poison'"
+            ).fetchone() == (0,)
+        assert place.with_name("run.duckdb.foreign").exists()
+    except ConfigError as error:
+        assert "is a database that is not a store of kleene" in str(error)
+
+
+def test_a_store_is_trusted_where_it_lies_however_it_is_spelled(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered(place)
+    monkeypatch.chdir(place.parent)
+    assert trust(place, Path("run.duckdb")) is None
+    assert answered(place) == (0, [])
+
+
+def test_events_go_where_their_store_goes(place: Path, other: Path) -> None:
+    planted(place, other)
+    events = place.with_name("run.events.jsonl")
+    events.with_name(events.name + ".1").write_text(events.read_text())
+    answered(place)
+    aside = place.with_name("run.duckdb.foreign")
+    assert {p.name for p in place.parent.glob("*.foreign.events*")} == {
+        "run.duckdb.foreign.events.jsonl",
+        "run.duckdb.foreign.events.jsonl.1",
+    }
+    theirs = aside.with_name(aside.name + ".events.jsonl").read_text()
+    trust(place, aside)
+    assert events.read_text() == theirs and place.with_name("run.duckdb.before.events.jsonl").exists()
+
+
+def test_a_file_system_without_links_keeps_a_key_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(*_: object) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(os, "link", link)
+    key = user_key(tmp_path / "own")
+    assert key is not None and user_key(tmp_path / "own") == key
+
+
 def test_threads_that_find_a_planted_store_agree_on_one_of_their_own(place: Path, other: Path) -> None:
     planted(place, other)
     start, stores, errors = threading.Barrier(4), list[Store](), list[BaseException]()
@@ -150,7 +208,7 @@ def test_threads_that_find_a_planted_store_agree_on_one_of_their_own(place: Path
         store.close()
     assert sorted(p.name for p in place.parent.glob("*.foreign*")) == [
         "run.duckdb.foreign",
-        "run.duckdb.foreign.events",
+        "run.duckdb.foreign.events.jsonl",
     ]
     assert answered(place) == (1, [])
 
@@ -192,8 +250,10 @@ def test_without_a_key_nothing_is_believed_and_that_is_said(
     note = f"no key can be kept in {own}: this store will not be believed when it is opened again"
     with Store.open(place) as store:
         assert store.notes == (note,)
-    with Store.open(place) as store:
-        assert store.notes == (SET_ASIDE.format("run.duckdb.foreign"), note)
+    for _ in range(2):  # it may be the user's own: it is neither believed nor renamed
+        with pytest.raises(ConfigError, match=r"whether the store .* is yours cannot be told"):
+            Store.open(place)
+    assert [p.name for p in place.parent.glob("*.foreign*")] == []
 
 
 def test_trust_from_the_command_line(place: Path, other: Path) -> None:
