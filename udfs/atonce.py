@@ -58,16 +58,16 @@ class Slicer:
     flights: dict[tuple[str, str], Work]
     clock: Callable[[], float]
 
-    def take(self, works: list[Work], start: int, most: int, block: Block) -> Slice:
-        """Ask from ``start`` on, at most so many and for about 4 ms; the ordinary answers are added to the block."""
-        made = Slice()
+    def take(self, works: list[Work], start: int, most: int, block: Block, made: Slice) -> None:
+        """Ask from ``start`` on, at most so many and for about 4 ms; the ordinary answers are added to the block. Where this raises, what is
+        ``left`` is still in flight."""
         endpoint = self.gate.enter_now(self.lane.route, self.party)
         reservation = None if endpoint is None else self._reserve(works[start : start + most])
         if endpoint is None or reservation is None:
             made.closed = True
             if endpoint is not None:
                 self.gate.leave(endpoint, self.party)
-            return made
+            return
         before, began = len(block.works), self.clock()
         try:
             self._ask(works, start, most, block, made)
@@ -78,7 +78,6 @@ class Slicer:
             block.finished += [now] * made.answered
             reservation.settle(block.usage(before) + made.others)
             self.gate.leave(endpoint, self.party)
-        return made
 
     def _reserve(self, works: list[Work]) -> Reservation | None:
         """The worst case of all of them; None where the budget does not hold so much, or the wall is reached."""
@@ -108,6 +107,9 @@ class Slicer:
             request = lane.request(prompt)
             try:
                 reply = answer(request)
+                said = read(reply) if reply is not None and is_ordinary(reply) else None
+                if type(said) is Answered and reply is not None:
+                    self._add(work, request, reply, said, block)
             except ProviderError as failure:
                 made.done += 1
                 self._leave(
@@ -127,10 +129,7 @@ class Slicer:
                 made.closed = True
                 return
             made.done += 1
-            said = read(reply) if is_ordinary(reply) else None
-            if type(said) is Answered:
-                self._add(work, request, reply, said, block)
-            else:
+            if type(said) is not Answered:
                 self._leave(work, reply, usage_of(request, reply, route), made)
             if time.perf_counter() > until:
                 return
@@ -144,12 +143,13 @@ class Slicer:
                 asked, written, dollars = usage.input_tokens, usage.output_tokens, usage.dollars
             else:
                 dollars = 0.0 if price is None else price.dollars(asked, written)
+        figures = int(asked), int(written), float(dollars)  # a function's may be numpy's, which JSON has not
         block.works.append(work)
         block.answers.append(said)
         block.texts.append(reply.text)
-        block.input_tokens.append(asked)
-        block.output_tokens.append(written)
-        block.dollars.append(dollars)
+        block.input_tokens.append(figures[0])
+        block.output_tokens.append(figures[1])
+        block.dollars.append(figures[2])
 
     def _leave(self, work: Work, begun: Reply | ProviderError, usage: Usage, made: Slice) -> None:
         sent = Sent(self.lane.route)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,7 +20,7 @@ import trio
 from kleene.planner.errors import BudgetExceeded, CallFailed, ConfigError, KleeneError, Refused, number
 from kleene.planner.specs import Usage
 from kleene.udfs.answers import Answered, Unknown
-from kleene.udfs.atonce import FIRST, LEAST, MOST, Slicer, may_wait
+from kleene.udfs.atonce import FIRST, LEAST, MOST, Slice, Slicer, may_wait
 from kleene.udfs.batching import batch_request, packs, read_batch, share_of, stands_among_others
 from kleene.udfs.blocks import Block
 from kleene.udfs.childwork import AT_ONCE, run_child
@@ -243,17 +244,28 @@ class Dispatcher:
         block, since = Block(lane), time.perf_counter()
         try:
             while at < len(works):
-                made = slicer.take(works, at, most, block)
+                made = Slice()
+                try:
+                    slicer.take(works, at, most, block, made)
+                except BaseException:
+                    self._drop(context, made.left)
+                    raise
                 at += made.done
                 left[0] -= made.done
                 context.queued -= made.done
                 most = min(MOST, max(LEAST, 2 * made.done))
-                for work, sent in made.left:
-                    if sent is not None and not may_wait(sent.begun):
-                        await self._own(context, work, delivery, sent)
-                        continue
-                    await tails.acquire_on_behalf_of(work)
-                    nursery.start_soon(self._tail, context, work, sent, delivery, tails)
+                rest = deque(made.left)
+                try:
+                    while rest:
+                        work, sent = rest[0]
+                        if sent is not None and not may_wait(sent.begun):
+                            await self._own(context, rest.popleft()[0], delivery, sent)
+                            continue
+                        await tails.acquire_on_behalf_of(work)
+                        nursery.start_soon(self._tail, context, *rest.popleft(), delivery, tails)
+                except BaseException:
+                    self._drop(context, rest)
+                    raise
                 if made.closed:
                     pending = ([w] for w in works[at:])
                     for _ in range(min(len(works) - at, context.settings.concurrency)):
@@ -267,6 +279,14 @@ class Dispatcher:
         finally:
             if len(block):
                 self._finish_block(context, block, delivery)
+
+    def _drop(self, context: StatementContext, left: Iterable[tuple[Work, Sent | None]]) -> None:
+        """Give up what a slice has left: what was sent is told and counted, and nobody waits for it any longer."""
+        for work, sent in left:
+            if sent is not None:
+                self._trace(context, work, self._clock(), sent, error="cancelled")
+                context.meter.add(sent.total)
+            self._land(work, None)  # where it is another's, that one goes on
 
     def _finish_block(self, context: StatementContext, block: Block, delivery: Delivery) -> None:
         context.meter.answered(block.usage(), len(block))

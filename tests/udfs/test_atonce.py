@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import threading
+import time
+from pathlib import Path
 from typing import Any
 
+import duckdb
+import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from kleene.planner.errors import BudgetExceeded, CallFailed, KleeneError
+import kleene
+from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneError
 from kleene.planner.specs import BudgetLimits, Volatility
 from kleene.udfs.events import CallsFinished
 from kleene.udfs.protocols import ProviderError, Reply
@@ -151,3 +158,51 @@ def test_volatile_calls_are_not_shared() -> None:
         site = w.site(context, volatility=Volatility.VOLATILE)
         assert len(w.ask(context, site, [("1", "a"), ("2", "a")])) == 2
         assert model.asked["a"] == 2
+
+
+def statement(model: Any, **options: Any) -> Any:
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT 'is it ' || i AS x FROM range(300) r(i)")
+    return kleene.attach(con, models=kleene.FunctionModel(model), **{"store": ":memory:", **options})
+
+
+def test_what_a_cancelled_slice_left_keeps_nobody_waiting() -> None:
+    broken, begun = True, threading.Event()
+
+    def model(request: Any) -> str:
+        begun.set()
+        if broken:
+            raise ProviderError("overloaded", "try later", retryable=True, sent=True, billed=False)
+        return "yes"
+
+    with statement(model) as k:
+        k.sql("SET on_error = 'null'")
+        ender = threading.Thread(target=lambda: begun.wait(10) and (time.sleep(0.2), k.cancel()))
+        ender.start()
+        with pytest.raises(Cancelled):
+            k.sql("SELECT llm_bool(x) FROM t")
+        ender.join()
+        assert k.services.dispatcher.in_flight == 0
+        broken = False
+        watch = threading.Timer(20, k.cancel)
+        watch.start()
+        assert k.sql("SELECT count(*) FROM t WHERE llm_bool(x)").fetchall() == [(300,)]
+        watch.cancel()
+
+
+def test_a_reply_that_is_none_keeps_nobody_waiting() -> None:
+    broken = True
+    with statement(lambda request: Reply(None, 1, 1) if broken else "yes") as k:  # type: ignore[arg-type]
+        with pytest.raises(AttributeError):
+            k.sql("SELECT llm_bool(x) FROM t LIMIT 3").fetchall()
+        assert k.services.dispatcher.in_flight == 0 and k.ledger.reserved.calls == 0
+        broken = False
+        assert k.sql("SELECT count(*) FROM t WHERE llm_bool(x)").fetchall() == [(300,)]
+
+
+def test_figures_of_numpy_are_written_as_json(tmp_path: Path) -> None:
+    reply = Reply("yes", dollars=np.float64(0.01), input_tokens=np.int64(3), output_tokens=np.int64(1))  # type: ignore[arg-type]
+    with statement(lambda request: reply, store=tmp_path / "run.duckdb") as k:
+        k.sql("SELECT count(*) FROM t WHERE llm_bool(x)").fetchall()
+    calls = [json.loads(line) for line in (tmp_path / "run.events.jsonl").read_text().splitlines()]
+    assert sum(call["dollars"] for call in calls if call["event"] == "CallFinished") == pytest.approx(3.0)
