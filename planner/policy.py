@@ -106,7 +106,7 @@ def check_model(
 
     ``functions`` are Kleene's calls and the tools this session may use, and the functions it defined; ``tables`` says whether a plain
     table name may be read, ``writable`` whether it may be written or dropped (default: what may be read). Names are compared in lower
-    case. That a budget is only lowered is checked where settings are set (``Settings.set_by_model``).
+    case. That a budget is only lowered is checked where settings are set (``kleene.own``).
     """
     allow = allow_list or load_allow_list()
     known = frozenset(f.lower() for f in functions)

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from kleene.planner.errors import ConfigError, PolicyError, did_you_mean, number
+from kleene.planner.errors import ConfigError, did_you_mean, number
 from kleene.planner.specs import DIMENSIONS, BudgetLimits
 
 EFFORTS = ("low", "medium", "high", "max")
@@ -181,30 +181,6 @@ class Settings:
             return attrs.evolve(self, rules_off=off)
         known = _known(key)
         return self._with(known, _read(known, value))
-
-    def set_by_model(self, key: str, value: object) -> Settings:
-        """``set`` for a model's own statement: only keys it may set, and budgets and caps only downwards.
-
-        Raises ``PolicyError`` for the others, ``ConfigError`` as ``set`` does.
-        """
-        known, changed = setting_key(key), self.set(key, value)
-        if known is not None and not known.may_model_set:
-            raise PolicyError(f"{known.key} is set by whoever started this session", hint="Go on without it.")
-        before, after = self.get(key), changed.get(key)
-        raises = isinstance(before, int | float) and (not isinstance(after, int | float) or after > before)
-        if known is not None and known.is_limit and raises:
-            raise PolicyError(
-                f"{known.key} can only be lowered, it is {before}",
-                hint=f"SET {known.key} = less than that.",
-            )
-        return changed
-
-    def reset_by_model(self, key: str) -> Settings:
-        """``reset`` for a model's own statement. Raises ``PolicyError`` where that would set or raise what it may not."""
-        known = setting_key(key)
-        if known is None:
-            return self.reset(key)
-        return self.set_by_model(key, known.default)
 
     def reset(self, key: str) -> Settings:
         """The settings with one key back at its default; ``rules.NAME`` back on. Raises ``ConfigError`` for an unknown key."""

@@ -251,7 +251,7 @@ def _input(arguments: str) -> dict[str, Any]:
     """A call's arguments as the object that this wire wants; what the model wrote and is none goes back as such."""
     try:
         value = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {"text": arguments}
 

@@ -45,7 +45,7 @@ def _parts(message: Message, names: dict[str, str]) -> Iterator[str]:
 def _value(arguments: str) -> Any:
     try:
         return json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
 
 
@@ -65,6 +65,8 @@ def read_uses(reply: Reply) -> Reply:
             value, _ = decoder.raw_decode(text, at)
         except ValueError:
             continue
+        except RecursionError:  # brackets without end are no call
+            return reply
         calls = value if isinstance(value, list) else [value]
         if calls and all(_is_call(c) for c in calls):
             before = text[:at].rstrip()

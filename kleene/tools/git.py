@@ -77,9 +77,9 @@ def diff(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
     if ref is None:
         ref = "HEAD" if _has_commits(repository, work) else EMPTY_TREE
     elif ref.startswith("-") or not ref.strip() or re.search(r"[\0-\x20\x7f]", ref):
-        raise ToolError(
-            f"{ref!r} is no git revision", kind="invalid arguments", hint="a commit, a branch, HEAD~2 or main..HEAD"
-        )
+        raise _no_revision(ref)
+    else:
+        _check_commits(repository, work, ref)
     output = repository.output(
         *(work, "diff", "-z", "--raw", "--patch", "--no-color", "--no-ext-diff", "--no-textconv", "--relative", "-M"),
         *("--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules=dirty", "--end-of-options", ref, "--", "."),
@@ -95,14 +95,34 @@ def diff(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:
             yield new, patch
 
 
+def _check_commits(repository: Repository, work: Work, ref: str) -> None:
+    """Each side names a commit. Of a folder's tree (``HEAD:.ssh``, or its hash) git would print paths below it, which tell nobody where they lie."""
+    for side in filter(None, re.split(r"\.{2,3}", ref)):
+        try:
+            b"".join(repository.output(work, "rev-parse", "--verify", "--end-of-options", f"{side}^{{commit}}"))
+        except ToolError as error:
+            if error.kind != "invalid arguments":
+                raise
+            raise _no_revision(ref) from None
+
+
+def _no_revision(ref: str) -> ToolError:
+    return ToolError(
+        f"{ref!r} is no git revision", kind="invalid arguments", hint="a commit, a branch, HEAD~2 or main..HEAD"
+    )
+
+
 def _changed(raw: str) -> Iterator[tuple[str, str]]:
-    """The paths of ``--raw -z``: of a renamed file the old one and the new, else the same twice."""
+    """The paths of ``--raw -z``, a pair a patch: of a renamed file the old one and the new, else the same twice. A file that became another
+    kind (a link, say) has two patches: it goes and comes."""
     fields = iter(raw.split("\0"))
     for field in fields:
         if not field:
             continue
-        path = next(fields)
-        yield path, next(fields) if field.rpartition(" ")[2][:1] in "RC" else path
+        path, status = next(fields), field.rpartition(" ")[2][:1]
+        yield path, next(fields) if status in "RC" else path
+        if status == "T":
+            yield path, path
 
 
 def blame(work: Work, arguments: tuple[Any, ...]) -> Iterator[Row]:

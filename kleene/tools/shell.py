@@ -7,6 +7,7 @@ import shlex
 import signal
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -143,7 +144,9 @@ def run_function(
 
 
 def describe_function(params: tuple[str, ...], body: str, arguments: tuple[Any, ...]) -> str:
-    return f"run: {shortened(fill(body, dict(zip(params, arguments, strict=True))), COMMAND_SHOWN)}"
+    with suppress(ToolError):  # the use fails of it, where that is told
+        body = fill(body, dict(zip(params, arguments, strict=True)))
+    return f"run: {shortened(body, COMMAND_SHOWN)}"
 
 
 def quote(value: object) -> str:

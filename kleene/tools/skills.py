@@ -46,6 +46,7 @@ def read_skill(name: str, scope: str, text: str) -> Skill:
     >>> read_skill("a", "user", "---\\nname: a\\ndescription: 'How to a.'\\n---\\n# A\\n")
     Skill(name='a', description='How to a.', scope='user')
     """
+    text = text.replace("\r\n", "\n")
     found = re.match(r"\ufeff?---[ \t]*\n(.*?)\n---[ \t]*(?:\n|\Z)", text, re.DOTALL)
     head, body = (found[1], text[found.end() :]) if found else ("", text.removeprefix("\ufeff"))
     said = re.search(r"^description:[ \t]*(\S.*(?:\n[ \t]+\S.*)*)", head, re.MULTILINE)

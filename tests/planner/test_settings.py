@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from kleene.planner.errors import ConfigError, PolicyError
+from kleene.planner.errors import ConfigError
 from kleene.planner.settings import KEYS, Settings, is_key, setting_key
 from kleene.planner.specs import BudgetLimits
 
@@ -134,22 +134,3 @@ def test_dotted_names_and_known_names_are_kleene_s() -> None:
     assert not is_key("threads")
     assert setting_key("rules.stage") is not None
     assert setting_key("threads") is None
-
-
-def test_a_model_may_only_lower_a_budget() -> None:
-    settings = Settings().set("budget.dollars", 1)
-    assert settings.set_by_model("budget.dollars", 0.5).budget_dollars == 0.5
-    for value in (2, None):
-        with pytest.raises(PolicyError) as caught:
-            settings.set_by_model("budget.dollars", value)
-        assert caught.value.message == "budget.dollars can only be lowered, it is 1.0"
-    with pytest.raises(PolicyError):
-        settings.reset_by_model("budget.dollars")
-    assert Settings().set_by_model("budget.calls", 5).budget_calls == 5
-
-
-def test_a_model_may_not_set_what_is_not_its_own() -> None:
-    with pytest.raises(PolicyError) as caught:
-        Settings().set_by_model("timeout", 1)
-    assert caught.value.message == "timeout is set by whoever started this session"
-    assert Settings().set_by_model("effort", "low").reset_by_model("effort") == Settings()

@@ -139,6 +139,21 @@ def test_git_shows_no_file_that_is_closed(home: Path) -> None:
     (home / ".bashrc").rename(home / "bashrc")
     with engine(workspace=home) as (k, _):
         assert k.sql("SELECT path FROM git_diff() ORDER BY path").fetchall() == [("work/notes.md",)]
+        tree = subprocess.run(
+            ["git", "rev-parse", "HEAD:.ssh"], cwd=home, capture_output=True, text=True
+        ).stdout.strip()
+        empty = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+        assert len(tree) == 40
+        for ref in (
+            "HEAD:.ssh",
+            f"{empty}..HEAD:.ssh",
+            "HEAD:.ssh..HEAD",
+            tree,
+            f"{empty}..{tree}",
+            f"{tree[:6]}..HEAD",
+        ):
+            with pytest.raises(CallFailed, match="is no git revision"):
+                k.sql("SELECT path, diff FROM git_diff(?)", [ref])
         with pytest.raises(CallFailed, match="may not be written, so it is not committed"):
             k.sql("CALL git_commit('x', ['.netrc'])")
         k.sql("CALL git_commit('all')")
