@@ -39,6 +39,8 @@ READERS = (
     "kleene.documents",
     "kleene.rendering.rows",
     "kleene.cli.reading",
+    "kleene.bench.attempt",  # a statement that DuckDB fails on is an attempt that failed
+    "kleene.bench.estimates",
     "kleene.reports",
 )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
+import duckdb
 
 from kleene.bench.commands import run_of_pack
 from kleene.bench.estimates import Estimated, estimated
@@ -208,6 +209,9 @@ def _query(engine: Engine, ready: Ready, workspace: Path, options: Options, turn
         if isinstance(error, CallFailed | NoModel) and not engine.usage.output_tokens:
             raise _down(ready, error) from error
         return Solved(None, "failed", engine.usage, error.message, did=ready.sql, estimated=before)
+    except duckdb.Error as error:  # of the data: the next task has others
+        said = str(error).strip().partition("\n")[0]
+        return Solved(None, "failed", engine.usage, said, did=ready.sql, estimated=before)
     answer = None if result is None else Answer(tuple(result.columns), tuple(result.rows))
     return Solved(answer, "final", engine.usage, did=ready.sql, estimated=before)
 

@@ -92,6 +92,7 @@ def read_known(pack: Pack, file: Path | None = None) -> tuple[Known, ...]:
         raise ConfigError(f"{path} is not TOML: {error}") from None
     converter = cattrs.Converter(forbid_extra_keys=True)
     converter.register_structure_hook(bool, _bool)
+    converter.register_structure_hook(str, _text)
     converter.register_structure_hook_func(lambda kind: kind is Any, lambda value, _: value)
     try:
         if set(body) != {"answers"}:
@@ -110,6 +111,12 @@ def _bool(value: Any, _: Any) -> bool:
     return value
 
 
+def _text(value: Any, _: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is needed")
+    return value
+
+
 def _check(pack: Pack, path: Path, found: tuple[Known, ...]) -> None:
     tasks = {task.id: task for task in pack.tasks}
     if not found:
@@ -121,6 +128,8 @@ def _check(pack: Pack, path: Path, found: tuple[Known, ...]) -> None:
             raise ConfigError(f"{path}: {pack.name} has no task {known.task}", hint=hint)
         if (known.answer is None) == (known.rows is None):
             raise ConfigError(f"{path}: an answer to {known.task} needs answer or rows, one of them")
+        if any(len(row) != len(known.columns) for row in known.rows or ()):
+            raise ConfigError(f"{path}: a row of an answer to {known.task} has not as many values as it has columns")
         if not isinstance(pack.ready(tasks[known.task]).verify, Judge | Redline):
             raise ConfigError(f"{path}: no judge decides {known.task}", hint="known answers are for tasks with a judge")
 

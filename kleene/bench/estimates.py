@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+import duckdb
 
 from kleene.planner.errors import Cancelled, KleeneError
 from kleene.planner.rules import LATE, RULES
@@ -39,7 +40,7 @@ def estimated(engine: Engine, sql: str) -> Estimated:
         return Estimated(planned, engine.explain(sql).estimate.calls)
     except Cancelled:
         raise
-    except KleeneError:
+    except (KleeneError, duckdb.Error):
         return Estimated()
     finally:
         engine.state.settings = settings

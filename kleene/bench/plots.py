@@ -10,6 +10,7 @@ from kleene.bench.report import Line, summarise
 from kleene.bench.results import Row
 from kleene.bench.series import Step, curve
 from kleene.planner.errors import ConfigError
+from kleene.rendering.table import visible
 
 INSTALL = "pip install 'kleene[plots]'"
 SIZE = (7.0, 4.4)
@@ -26,6 +27,7 @@ STYLE: dict[Any, Any] = {
     "grid.alpha": 0.25,
     "legend.frameon": False,
     "figure.constrained_layout.use": True,
+    "text.parse_math": False,  # a model may be called a$b
 }
 
 
@@ -70,7 +72,7 @@ def _styles(keys: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], dict[str, 
         key: {
             "color": COLOURS[colours[key[1:] or key] % len(COLOURS)],
             "marker": MARKS[marks[key[0]] % len(MARKS)],
-            "label": " · ".join(filter(None, key)),
+            "label": visible(" · ".join(filter(None, key))),
         }
         for key in known
     }
@@ -175,39 +177,28 @@ def _calls_vs_difficulty(axes: Any, rows: Sequence[Row]) -> str:
 
 
 def _estimate_accuracy(axes: Any, rows: Sequence[Row]) -> str:
-    known = [r for r in rows if r.est_calls is not None]
-    if not known:
-        return "no attempt has an estimate: the mode relational asks EXPLAIN for one"
-    styles = _styles((r.pack,) for r in known)
-    for (pack,), style in styles.items():
-        mine = [r for r in known if r.pack == pack]
-        axes.plot(
-            [max(1, r.est_calls or 0) for r in mine], [max(1, r.calls) for r in mine], linestyle="", alpha=0.7, **style
-        )
-    top = max(max(1, r.est_calls or 0, r.calls) for r in known) * 1.3
-    axes.plot([1, top], [1, top], color="0.5", linewidth=0.8, zorder=0)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set(xlabel="calls, as EXPLAIN said", ylabel="calls made", title="Estimates (on the line: exact)")
-    return ""
+    said = "calls, as EXPLAIN said"
+    return _against(axes, rows, lambda r: r.est_calls, said, "Estimates (on the line: exact)")
 
 
 def _plan_space(axes: Any, rows: Sequence[Row]) -> str:
-    known = [r for r in rows if r.bare_calls is not None]
+    said = "calls of the text as it stands, every rule off, as EXPLAIN said"
+    return _against(axes, rows, lambda r: r.bare_calls, said, "What planning saves (below the line)")
+
+
+def _against(axes: Any, rows: Sequence[Row], said: Callable[[Row], int | None], xlabel: str, title: str) -> str:
+    """The calls made over those that were said, a mark a pack; 0 is drawn at 1."""
+    known = [(r, max(1, count)) for r in rows if (count := said(r)) is not None]
     if not known:
         return "no attempt has an estimate: the mode relational asks EXPLAIN for one"
-    styles = _styles((r.pack,) for r in known)
-    for (pack,), style in styles.items():
-        mine = [r for r in known if r.pack == pack]
-        axes.plot(
-            [max(1, r.bare_calls or 0) for r in mine], [max(1, r.calls) for r in mine], linestyle="", alpha=0.7, **style
-        )
-    top = max(max(1, r.bare_calls or 0, r.calls) for r in known) * 1.3
+    for (pack,), style in _styles((r.pack,) for r, _ in known).items():
+        mine = [(count, max(1, r.calls)) for r, count in known if r.pack == pack]
+        axes.plot(*zip(*mine, strict=True), linestyle="", alpha=0.7, **style)
+    top = max(max(count, r.calls) for r, count in known) * 1.3
     axes.plot([1, top], [1, top], color="0.5", linewidth=0.8, zorder=0)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    title = "What planning saves (below the line)"
-    axes.set(xlabel="calls of the text as it stands, every rule off, as EXPLAIN said", ylabel="calls made", title=title)
+    axes.set(xlabel=xlabel, ylabel="calls made", title=title)
     return ""
 
 

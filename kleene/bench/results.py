@@ -54,6 +54,7 @@ class Row:
 
 
 FIELDS = tuple(f.name for f in attrs.fields(Row))
+MOST = 1 << 63
 _WORDS = {"": None, "true": True, "false": False}
 
 
@@ -73,6 +74,7 @@ def read_rows(path: str | Path) -> Iterator[Row]:
     converter.register_structure_hook(bool | None, lambda value, _: _WORDS[value])
     for kind in (int, float):
         converter.register_structure_hook(kind | None, _optional(kind))
+        converter.register_structure_hook(kind, _whole(kind))
     try:
         with open(path, encoding="utf-8", newline="") as file:
             reader = csv.reader(file)
@@ -88,12 +90,22 @@ def read_rows(path: str | Path) -> Iterator[Row]:
                     raise ConfigError(
                         f"{path}, line {number}: no row of results", hint="--resume takes an unfinished last line away"
                     ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"the results {path} cannot be read: {error}") from None
 
 
+def _whole(kind: type) -> Callable[[str, Any], Any]:
+    return lambda value, _: _figure(kind(value))
+
+
 def _optional(kind: type) -> Callable[[str, Any], Any]:
-    return lambda value, _: None if value == "" else kind(value)
+    return lambda value, _: None if value == "" else _figure(kind(value))
+
+
+def _figure(value: Any) -> Any:
+    if not abs(value) < MOST:  # NaN is none either
+        raise ValueError("out of range")
+    return value
 
 
 class ResultsFile:

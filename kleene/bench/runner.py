@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Episode = tuple[Task, ...]
 POLL_S = 0.1
+MOST_DETAIL = 1_000  # characters of a verdict's words that a row keeps
 
 
 @attrs.frozen
@@ -167,7 +168,7 @@ class _Work:
             solved=made.verdict.solved,
             score=made.verdict.score,
             outcome=made.outcome,
-            detail=made.verdict.detail,
+            detail=made.verdict.detail[:MOST_DETAIL],
             calls=made.usage.requests,
             input_tokens=made.usage.input_tokens,
             output_tokens=made.usage.output_tokens,

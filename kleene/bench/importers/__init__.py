@@ -58,10 +58,11 @@ def import_pack(
     if out.exists():
         raise ConfigError(f"{out} is there already", hint="give --out another folder, or remove it first")
     part = out.parent / f".{out.name}.part-{os.getpid()}"
-    part.mkdir(parents=True)
+    root = (path if path.is_dir() else path.parent).resolve()
     try:
+        part.mkdir(parents=True)
         known = FORMATS[format_]
-        tasks = list(itertools.islice(known.read(path, Target(part, where or {})), limit))
+        tasks = list(itertools.islice(known.read(path, Target(part, root, where or {})), limit))
         if not tasks:
             raise ConfigError(f"{path} has no task" + (" of those that --where takes" if where else ""))
         body = {"name": format_, "description": known.description, "license": known.license, "kind": format_}
@@ -69,6 +70,9 @@ def import_pack(
         (part / "pack.json").write_text(json.dumps(body, ensure_ascii=False, indent=1) + "\n", "utf-8")
         read_pack(part)
         part.rename(out)
+    except OSError as error:
+        shutil.rmtree(part, ignore_errors=True)
+        raise ConfigError(f"the pack {out} cannot be written: {error.strerror or error}") from None
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kleene.bench.importers.rows import Record, records_of
-from kleene.bench.importers.target import Target, quoted, slug
+from kleene.bench.importers.target import Target, slug
 from kleene.bench.pack import Task
 from kleene.bench.verify import Judge, Number, Verify
+from kleene.rendering.rows import sql_text
 
 NUMBER = re.compile(r"[(-]?\s*(?:USD\s*)?\$?-?(?P<digits>[0-9][0-9,]*(?:\.(?P<decimals>[0-9]+))?)\s*%?\)?\s*%?\.?")
 RUBRIC = (
@@ -57,7 +58,7 @@ def _task(record: Record, target: Target) -> Task:
         kind=f"financebench_{slug(record.text('question_type'))}",
         context_file=target.context(id_, context, record.place),
         verify=number or _judged(record),
-        sql=SQL.format(type=kind, question=quoted(asked)),
+        sql=SQL.format(type=kind, question=sql_text(asked)),
     )
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from kleene.bench.importers.financebench import SQL
 from kleene.bench.importers.rows import Record, records_of
-from kleene.bench.importers.target import Target, quoted, slug
+from kleene.bench.importers.target import Target, slug
 from kleene.bench.pack import Task
 from kleene.bench.verify import Exact, Number, Verify
+from kleene.rendering.rows import sql_text
 
 ROUNDED = 0.00001  # exe_ans has five places
 
@@ -37,7 +38,7 @@ def _task(record: Record, target: Target) -> Task:
         kind="finqa",
         context_file=target.context(page, _page(record), record.place),
         verify=verify,
-        sql=SQL.format(type=kind, question=quoted(asked)),
+        sql=SQL.format(type=kind, question=sql_text(asked)),
     )
 
 
@@ -60,9 +61,10 @@ def _truth(qa: Record) -> Verify:
     found = qa.fields.get("exe_ans")
     if found in ("yes", "no"):
         return Exact(((found,),))
-    if isinstance(found, bool) or not isinstance(found, int | float) or found != found or abs(found) == float("inf"):
+    if isinstance(found, str):
         qa.wrong("exe_ans is neither a number nor yes or no")
-    return Number(float(found), max(abs(found) / 1000, ROUNDED))
+    value = qa.number("exe_ans")
+    return Number(value, max(abs(value) / 1000, ROUNDED))
 
 
 def _asked(qa: Record, verify: Verify) -> str:

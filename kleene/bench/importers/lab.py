@@ -129,9 +129,7 @@ def _row(scores: Record, metrics: Record, task: str, model: str, repeat: int) ->
         scores.wrong(f"all_pass is {solved}, n_passed {passed}, n_criteria {criteria}: they do not agree")
     errors = scores.fields.get("judge_error_count", 0)
     detail = scores.optional_text("summary") or ""
-    seconds = metrics.fields.get("wall_clock_seconds")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        metrics.wrong("wall_clock_seconds is no number")
+    seconds = metrics.number("wall_clock_seconds")
     return Row(
         pack="harvey-lab",
         digest="",

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kleene.bench.importers.rows import SUFFIXES, Record, records_of
-from kleene.bench.importers.target import Target, in_prompt, quoted, slug
+from kleene.bench.importers.target import Target, in_prompt, slug
 from kleene.bench.pack import Task
 from kleene.bench.verify import Oolong
 from kleene.planner.errors import ConfigError
+from kleene.rendering.rows import sql_text
 
 KINDS = {"LABEL": "label", "NUMERIC": "number", "COMPARISON": "comparison", "USER": "id", "DATE": "date"}
 ANSWERS = {
@@ -83,11 +84,13 @@ def _gold(record: Record) -> tuple[str, ...]:
     """The answers of a Python list, any of which is right; dates as YYYY-MM-DD."""
     text = record.text("answer")
     dated = re.sub(
-        r"datetime\.date\((\d+), (\d+), (\d+)\)", lambda d: f"'{int(d[1]):04}-{int(d[2]):02}-{int(d[3]):02}'", text
+        r"datetime\.date\((\d{1,4}), (\d{1,2}), (\d{1,2})\)",
+        lambda d: f"'{int(d[1]):04}-{int(d[2]):02}-{int(d[3]):02}'",
+        text,
     )
     try:
         found = ast.literal_eval(dated)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         found = None
     if not isinstance(found, list) or not found or not all(isinstance(v, str | int | float) for v in found):
         record.wrong(f"answer is {text[:60]!r}, not a list of texts, numbers or dates")
@@ -100,7 +103,7 @@ HEAD = """CREATE FUNCTION label_of(instance TEXT) RETURNS TEXT AS PROMPT
     'Which of these categories does the instance fall into: {labels}? Answer with its name alone.\n\nInstance: {{instance}}';
 """
 LINES = """WITH lines AS (
-    SELECT regexp_extract(text, 'User: ([^|]*[^| ])', 1) AS author, strptime(regexp_extract(text, 'Date: ([^|]*[^| ])', 1), '%b %d, %Y')::DATE AS day,
+    SELECT regexp_extract(text, 'User: ([^|]*[^| ])', 1) AS author, try_strptime(regexp_extract(text, 'Date: ([^|]*[^| ])', 1), '%b %d, %Y')::DATE AS day,
         split_part(text, 'Instance: ', 2) AS instance
     FROM ctx WHERE contains(text, ' || Instance: ')
 )
@@ -117,20 +120,20 @@ def _reference(asked: str, labels: list[str]) -> str | None:
         return None
     head = HEAD.format(labels=in_prompt(", ".join(labels))) + LINES
     user = re.search(r"for the user with id (\S+?),", asked)
-    of_user = f" WHERE author = {quoted(user[1])}" if user else ""
+    of_user = f" WHERE author = {sql_text(user[1])}" if user else ""
     if found := re.search(r"how many (?:data points|instances) should be classified as label '([^']+)'", asked):
         also = of_user.replace("WHERE", "AND")
-        return head + f"SELECT count(*) AS n FROM lines WHERE label_of(instance) = {quoted(found[1])}{also}"
+        return head + f"SELECT count(*) AS n FROM lines WHERE label_of(instance) = {sql_text(found[1])}{also}"
     if found := re.search(
         r"is label '([^']+)' more common, less common, or the same frequency as label '([^']+)'", asked
     ):
-        one, other = (f"count(*) FILTER (label = {quoted(name)})" for name in found.groups())
+        one, other = (f"count(*) FILTER (label = {sql_text(name)})" for name in found.groups())
         return (
             f"{head}SELECT CASE sign({one} - {other}) WHEN 1 THEN 'more common than' WHEN -1 THEN 'less common than' ELSE 'same frequency as' END\n"
             f"FROM (SELECT label_of(instance) AS label FROM lines{of_user})"
         )
     if found := re.search(r"which of the labels is the (most|least) common", asked):
-        names = ", ".join(f"({quoted(name)})" for name in labels)
+        names = ", ".join(f"({sql_text(name)})" for name in labels)
         order = " DESC" if found[1] == "most" else ""
         return (
             f"{head}SELECT name FROM (VALUES {names}) AS t(name) LEFT JOIN (SELECT label_of(instance) AS label FROM lines{of_user}) ON label = name\n"

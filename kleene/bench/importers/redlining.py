@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kleene.bench.importers.rows import Record, records_of
-from kleene.bench.importers.target import Target, quoted, slug
+from kleene.bench.importers.target import Target, slug
 from kleene.bench.pack import Task
 from kleene.bench.verify import Redline
+from kleene.rendering.rows import sql_text
 
 ORIGINAL, REDLINED = "Original Clause:\n", "Redlined Clause:\n"
 AFTER = ("\n\nRationale:", "\n\nSpecific Changes:", "\n\nRisk Reduction:")
@@ -36,5 +37,5 @@ def _task(record: Record, number: int) -> Task:
         task=f"{asked}\n\nAnswer one row with the column redline: the whole clause as it should read, without comments.",
         kind=f"redline_{slug(metadata.optional_text('clause_category') or 'clause')}",
         verify=Redline(original, redlined.strip()),
-        sql=SQL.format(asked=quoted(f"{asked}\n\nGive the whole clause as it should read, without comments.")),
+        sql=SQL.format(asked=sql_text(f"{asked}\n\nGive the whole clause as it should read, without comments.")),
     )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import attrs
 
 from kleene.planner.errors import ConfigError
+from kleene.udfs.text import clean
 
 HINT = "docs/bench.md says which fields the importers read"
 SUFFIXES = (".json", ".jsonl", ".parquet", ".csv")
@@ -37,12 +40,24 @@ class Record:
         found = self.fields.get(name)
         if found is not None and not isinstance(found, str):
             self.wrong(f"{name} is {kind_of(found)}, not a text")
+        if found is not None and clean(found) != found:
+            self.wrong(f"{name} has half of a character, which no text in UTF-8 has")
         return found
+
+    def number(self, name: str) -> float:
+        """A finite number."""
+        found = self.fields.get(name)
+        with suppress(OverflowError):
+            if isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found):
+                return float(found)
+        is_out = isinstance(found, int | float) and not isinstance(found, bool)
+        self.wrong(f"{name} is {'out of range' if is_out else kind_of(found)}, not a number")
 
     def whole(self, name: str) -> int:
         found = self.fields.get(name)
-        if isinstance(found, bool) or not isinstance(found, int):
-            self.wrong(f"{name} is {kind_of(found)}, not a whole number")
+        is_whole = isinstance(found, int) and not isinstance(found, bool)
+        if not isinstance(found, int) or not is_whole or abs(found) >= 1 << 63:
+            self.wrong(f"{name} is {'out of range' if is_whole else kind_of(found)}, not a whole number")
         return found
 
     def texts(self, name: str) -> list[str]:
@@ -122,7 +137,7 @@ def _json_lines(path: Path, where: Mapping[str, str]) -> Rows:
             if line.strip():
                 try:
                     value = json.loads(line)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise ConfigError(
                         f"{path}, row {number}: it is not JSON: {error}", hint="one object a line"
                     ) from None
@@ -133,7 +148,7 @@ def _json(path: Path, where: Mapping[str, str]) -> Rows:
     """An array of objects, one object, or JSON lines."""
     try:
         body = json.loads(path.read_text("utf-8-sig"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if "Extra data" not in str(error):
             raise ConfigError(f"{path} is not JSON: {error}", hint="check quotes, commas and brackets there") from None
         yield from _json_lines(path, where)

@@ -11,13 +11,17 @@ from pathlib import Path
 import attrs
 
 from kleene.planner.errors import ConfigError
+from kleene.rendering.rows import sql_text
+
+MOST_OF_NAME = 100  # characters of a text in the name of a file
 
 
 @attrs.define
 class Target:
-    """``where`` are the rows that are wanted: values of fields as texts."""
+    """``root`` is the folder that is imported, ``where`` are the rows that are wanted: values of fields as texts."""
 
     folder: Path
+    root: Path
     where: Mapping[str, str] = attrs.field(factory=dict)
     _contexts: dict[str, bytes] = attrs.field(factory=dict, init=False)
     _copied: dict[Path, str] = attrs.field(factory=dict, init=False)
@@ -38,8 +42,11 @@ class Target:
         return path
 
     def documents(self, source: Path, name: str) -> str:
-        """Copy a folder, once, and give its path from the pack's folder."""
+        """Copy a folder, once, and give its path from the pack's folder. Raises ``ConfigError`` for one that is not of what is imported: its
+        files would be a model's to read."""
         source = source.resolve()
+        if not source.is_relative_to(self.root):
+            raise ConfigError(f"{source} lies outside of {self.root}", hint="import the folder that holds both")
         if source not in self._copied:
             path = f"documents/{name}"
             # Links are not followed: they could lead out of the bench's folder.
@@ -54,18 +61,14 @@ def slug(text: str) -> str:
     >>> slug("Rofr/Rofo/Rofn"), slug("ADI/2009/page_49.pdf-1"), slug("  ")
     ('Rofr-Rofo-Rofn', 'ADI-2009-page_49.pdf-1', 'x')
     """
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._") or "x"
-
-
-def quoted(text: str) -> str:
-    """A text as a literal of SQL.
-
-    >>> quoted("the buyer's")
-    "'the buyer''s'"
-    """
-    return "'" + text.replace("'", "''") + "'"
+    found = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._") or "x"
+    return (
+        found
+        if len(found) <= MOST_OF_NAME
+        else f"{found[:MOST_OF_NAME]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    )
 
 
 def in_prompt(text: str) -> str:
     """A text inside the PROMPT of a function, where braces name arguments."""
-    return text.replace("'", "''").replace("{", "{{").replace("}", "}}")
+    return sql_text(text)[1:-1].replace("{", "{{").replace("}", "}}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import xml.dom.minidom
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -174,6 +175,9 @@ def test_pictures_are_drawn_the_same_each_time(tmp_path: Path) -> None:
     texts = [f.read_text() for f in files]
     assert all("<svg" in t for t in texts) and "p · frozen · m" in texts[0]
     assert [f.read_text() for f in plot(given, tmp_path / "two")] == texts
+    hostile = [attrs.evolve(r, model="a$b_{c$\x1b\x08") for r in given]
+    for file in plot(hostile, tmp_path / "hostile"):
+        xml.dom.minidom.parse(str(file))
     assert "no attempt was decided" in plot([], tmp_path / "none")[0].read_text()
 
 

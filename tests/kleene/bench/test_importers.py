@@ -16,6 +16,8 @@ import kleene
 from kleene.bench.attempt import attempt, set_up
 from kleene.bench.importers import FORMATS, import_pack
 from kleene.bench.importers.lab import lab_results
+from kleene.bench.importers.rows import records_of
+from kleene.bench.importers.target import slug
 from kleene.bench.oracles import Place, decide
 from kleene.bench.oracles.answer import Answer
 from kleene.bench.pack import Pack, Ready, read_pack
@@ -247,8 +249,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("financebench", {"evidence": ["x"]}, "evidence[1] is a text, not an object"),
     ("financebench", {"evidence": [{"doc_name": "d"}]}, "evidence[1]: evidence_page_num is missing, not a whole number"),
     ("finqa", {"qa": None}, "qa is missing, not an object"),
-    ("finqa", {"qa": {"question": "?", "exe_ans": float("nan")}}, "qa: exe_ans is neither a number nor yes or no"),
-    ("finqa", {"qa": {"question": "?", "exe_ans": True}}, "qa: exe_ans is neither a number nor yes or no"),
+    ("finqa", {"qa": {"question": "?", "exe_ans": float("nan")}}, "qa: exe_ans is out of range, not a number"),
+    ("finqa", {"qa": {"question": "?", "exe_ans": True}}, "qa: exe_ans is true or false, not a number"),
     ("finqa", {"table": [[1]]}, "table is no list of rows of texts"),
     ("finqa", {"pre_text": "x"}, "pre_text is no list of texts"),
 ]  # fmt: skip
@@ -333,7 +335,7 @@ def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
     ("damage", "message"),
     [
         (("scores.json", '"n_passed": 1', '"n_passed": 2'), "all_pass is False, n_passed 2, n_criteria 2: they do not agree"),
-        (("metrics.json", "1.5", '"soon"'), "wall_clock_seconds is no number"),
+        (("metrics.json", "1.5", '"soon"'), "wall_clock_seconds is a text, not a number"),
         (("config.json", '"model"', '"name"'), "model is missing, a text is needed"),
     ],
 )  # fmt: skip
@@ -436,3 +438,42 @@ def program(row: dict[str, Any]) -> float:
         first, _, second = arguments.rpartition(",")
         steps.append(table[name](cells(first)) if name in table else two[name](number(first), number(second)))
     return steps[-1]
+
+
+@pytest.mark.parametrize("out", ["/", "../../../..", "link"])
+def test_an_import_takes_no_files_from_elsewhere(tmp_path: Path, out: str) -> None:
+    lab = layouts.lab(tmp_path / "lab")
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("hunter2")
+    where = {"/": str(secret), "../../../..": "../../../../secret", "link": "../../linked"}[out]
+    (lab / "tasks" / "linked").symlink_to(secret)
+    damaged(lab, "tasks/desk/001/task.json", "../../files", where)
+    with pytest.raises(ConfigError, match="lies outside of"):
+        import_pack("harvey-lab", lab, tmp_path / "pack")
+    assert not (tmp_path / "pack").exists()
+
+
+HOSTILE = {
+    "no utf-8": ('{"question": "\\ud800"}', "half of a character"),
+    "too deep": ("[" * 200_000, "is not JSON"),
+    "too large": ('{"id": "a", "qa": {"question": "?", "exe_ans": 1' + "0" * 320 + "}}", "out of range"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_rows_are_named_and_no_fault_of_ours(tmp_path: Path, case: str) -> None:
+    text, said = HOSTILE[case]
+    (tmp_path / "rows.json").write_text(text)
+    fields = records_of(tmp_path / "rows.json")
+    with pytest.raises(ConfigError, match=said):
+        for record in fields:
+            record.text("question") if "question" in record.fields else record.record("qa").number("exe_ans")
+
+
+def test_a_long_name_is_a_file_all_the_same_and_a_bad_place_is_said(tmp_path: Path) -> None:
+    assert len(slug("a" * 300)) < 120 and slug("a" * 300) != slug("a" * 299 + "b")
+    (tmp_path / "file").write_text("")
+    rows = layouts.json_lines(tmp_path / "rows.jsonl", layouts.oolong_rows())
+    with pytest.raises(ConfigError, match="cannot be written"):
+        import_pack("oolong", rows, tmp_path / "file" / "pack")

@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 import kleene
@@ -18,7 +19,7 @@ from kleene.bench.attempt import Options, attempt, set_up
 from kleene.bench.generators import GENERATORS
 from kleene.bench.pack import Pack, Source, Task, read_pack
 from kleene.bench.report import summarise, wilson
-from kleene.bench.results import ResultsFile, Row, line_of, read_rows
+from kleene.bench.results import FIELDS, ResultsFile, Row, line_of, read_rows
 from kleene.bench.runner import Choice
 from kleene.bench.verify import Judge
 from kleene.planner.errors import ConfigError
@@ -322,3 +323,31 @@ def test_the_plain_agent_is_a_mode(tmp_path: Path) -> None:
 
     with pytest.raises(CallFailed, match=r"task t: not one reply came from the model: .*the key is wrong"):
         attempt(pack.ready(pack.tasks[0]), 1, tmp_path, options(kleene.FunctionModel(down), "plain"))
+
+
+def test_a_reference_that_fails_on_its_data_is_an_attempt_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = '[[tasks]]\nid = "{}"\ntask = "?"\nsql = "{}"\nverify = {{oracle = "exact", rows = [[1]]}}\n'
+    statements = {"a": "SELECT 'abc'::INT", "b": "SELECT error('boom')", "c": "SELECT 1"}
+    (tmp_path / "pack.toml").write_text(PUZZLES + "".join(task.format(*item) for item in statements.items()))
+    (tmp_path / "m.py").write_text("def solve(request):\n    return 'x'\n")
+    script = ("--mode", "relational", "--model-script", "m.py:solve", "--results", "r.csv")
+    bench(tmp_path, "run", ".", *script, monkeypatch=monkeypatch)
+    rows = list(read_rows(tmp_path / "r.csv"))
+    assert [(r.task, r.solved, r.outcome) for r in rows] == [
+        ("a", False, "failed"),
+        ("b", False, "failed"),
+        ("c", True, "final"),
+    ]
+    assert rows[0].detail.startswith("Conversion Error") and "boom" in rows[1].detail
+
+
+def test_results_out_of_range_are_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text(",".join(FIELDS) + "\n" + line_of(attrs.evolve(ROW, detail="x" * 200_000)))
+    with pytest.raises(ConfigError, match="cannot be read: field larger"):
+        list(read_rows(tmp_path / "wide.csv"))
+    for calls in (10**400, -(10**400)):
+        (tmp_path / "far.csv").write_text(",".join(FIELDS) + "\n" + line_of(attrs.evolve(ROW, calls=calls)))
+        with pytest.raises(ConfigError, match="line 2: no row of results"):
+            list(read_rows(tmp_path / "far.csv"))
