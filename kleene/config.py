@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 
 from kleene.planner.errors import ConfigError, did_you_mean
-from kleene.planner.specs import Price
+from kleene.planner.specs import LongPrompts, Price
 
 STANDARD_ALIASES = ("root", "worker", "proxy", "judge")
 EFFORTS = ("low", "medium", "high", "max")
@@ -48,7 +48,9 @@ _PRICING = (
     "context_window",
     "as_of",
     "source",
+    "long",
 )
+_LONG = ("above", "input_per_mtok", "output_per_mtok", "cache_read_per_mtok", "cache_write_per_mtok")
 _OPTIONS = ("effort", "temperature", "cache_prefix", "concurrency")
 
 
@@ -349,11 +351,8 @@ def _price(path: Path, model: str, table: Any, pricing: dict[str, Price], window
         raise ConfigError(f"{path}: {where} is not a table")
     for key, value in table.items():
         _known(path, where, key, _PRICING)
-        wrong = key not in ("as_of", "source") and (
-            isinstance(value, bool) or not isinstance(value, int | float) or value < 0
-        )
-        if wrong:
-            raise ConfigError(f"{path}: {where} {key} is {value!r}, not a number of 0 or more")
+        if key not in ("as_of", "source", "long"):
+            _amount(path, where, key, value)
     if "context_window" in table:
         windows[model] = int(table["context_window"])
     if "input_per_mtok" in table or "output_per_mtok" in table:
@@ -366,9 +365,34 @@ def _price(path: Path, model: str, table: Any, pricing: dict[str, Price], window
             str(table.get("source", path)),
             table.get("batch_input_per_mtok"),
             table.get("batch_output_per_mtok"),
+            _long(path, f'[pricing."{model}".long]', table["long"]) if "long" in table else None,
         )
-    elif any(key.endswith("_per_mtok") for key in table):
+    elif any(key.endswith("_per_mtok") or key == "long" for key in table):
         raise ConfigError(f"{path}: {where} has neither input_per_mtok nor output_per_mtok")
+
+
+def _long(path: Path, where: str, table: Any) -> LongPrompts:
+    """What requests with long prompts cost."""
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: {where} is not a table")
+    for key, value in table.items():
+        _known(path, where, key, _LONG)
+        _amount(path, where, key, value)
+    for key in _LONG[:3]:
+        if key not in table:
+            raise ConfigError(f"{path}: {where} has no {key}", hint="above is in tokens of the prompt")
+    return LongPrompts(
+        int(table["above"]),
+        float(table["input_per_mtok"]),
+        float(table["output_per_mtok"]),
+        table.get("cache_read_per_mtok"),
+        table.get("cache_write_per_mtok"),
+    )
+
+
+def _amount(path: Path, where: str, key: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise ConfigError(f"{path}: {where} {key} is {value!r}, not a number of 0 or more")
 
 
 def _has_secret(layer: _Layer) -> bool:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 
@@ -273,6 +276,17 @@ class Usage:
 
 
 @attrs.frozen
+class LongPrompts:
+    """Dollars per million tokens of a request whose prompt, cached parts included, has more than ``above`` tokens: all its tokens cost this."""
+
+    above: int
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+@attrs.frozen
 class Price:
     """Dollars per million tokens; the cache rates default to the input rate.
 
@@ -287,9 +301,26 @@ class Price:
     source: str = ""
     batch_input: float | None = None
     batch_output: float | None = None
+    long: LongPrompts | None = None
 
     def dollars(self, input_tokens: int, output_tokens: int, cache_read: int = 0, cache_write: int = 0) -> float:
-        """``input_tokens`` excludes what was read from or written to a prefix cache."""
-        read = self.input if self.cache_read is None else self.cache_read
-        write = self.input if self.cache_write is None else self.cache_write
-        return (input_tokens * self.input + output_tokens * self.output + cache_read * read + cache_write * write) / 1e6
+        """What one request costs. ``input_tokens`` excludes what was read from or written to a prefix cache."""
+        prompt = input_tokens + cache_read + cache_write
+        rates = self.long if self.long is not None and prompt > self.long.above else self
+        read = rates.input if rates.cache_read is None else rates.cache_read
+        write = rates.input if rates.cache_write is None else rates.cache_write
+        return (
+            input_tokens * rates.input + output_tokens * rates.output + cache_read * read + cache_write * write
+        ) / 1e6
+
+    def dollars_each(self, input_tokens: Sequence[int], output_tokens: int) -> float:
+        """What requests of so many input tokens cost together, each with a reply of ``output_tokens``."""
+        if self.long is None:
+            return self.dollars(sum(input_tokens), len(input_tokens) * output_tokens)
+        return math.fsum(self.dollars(n, output_tokens) for n in input_tokens)
+
+
+def price_from(fields: Mapping[str, Any]) -> Price:
+    """A price out of its fields, as a file has them: ``long`` is a table of its own."""
+    long = fields.get("long")
+    return Price(**{**fields, "long": None if long is None else LongPrompts(**long)})

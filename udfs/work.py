@@ -98,10 +98,12 @@ class Lane:
     def price_each(self, characters: Sequence[int]) -> Estimate:
         """The sum of ``price`` over requests of one prompt each."""
         calls, ratio, price = len(characters), self.characters_per_token, self.route.price
-        asked = sum(int((n + FRAMING_CHARACTERS) / ratio) for n in characters) + calls
-        replied = calls * min(EXPECTED_REPLY_TOKENS, self.spec.max_tokens)
-        dollars = 0.0 if price is None else price.dollars(asked, replied)
-        return Estimate(calls, 0, asked, replied, dollars, calls * int(price is None and not self.route.free))
+        asked = [int((n + FRAMING_CHARACTERS) / ratio) + 1 for n in characters]
+        replied = min(EXPECTED_REPLY_TOKENS, self.spec.max_tokens)
+        dollars = 0.0 if price is None else price.dollars_each(asked, replied)
+        return Estimate(
+            calls, 0, sum(asked), calls * replied, dollars, calls * int(price is None and not self.route.free)
+        )
 
 
 class Work:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kleene.models.probe import Probe
     from kleene.models.provider import Provider
 
-ANTHROPIC_TRIAL = "claude-haiku-4-5"
+ANTHROPIC_TRIAL = "claude-haiku-5-5"
 WELCOME = """\
 Which models may Kleene use? Keys are tried with one tiny request and kept in your own configuration, for you alone.
   1  Anthropic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -29,14 +30,16 @@ STOPS = {
     "refusal": "refusal",
 }
 _MARK = {"type": "ephemeral"}
+_NO_EFFORT = re.compile(r"claude-(haiku-[34]|3)")
 
 
 class Anthropic(HttpProvider):
-    """``Anthropic("claude-sonnet-5", api_key=...)``. Without them ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN and ANTHROPIC_BASE_URL decide; a
+    """``Anthropic("claude-sonnet-5-5", api_key=...)``. Without them ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN and ANTHROPIC_BASE_URL decide; a
     key or token is needed for Anthropic's own endpoint only. ``extra`` is merged into every request's body.
 
     The system text, and in a conversation its last message, carry a cache mark, so that the next request reads the prefix at the cache rate.
-    Effort turns adaptive thinking on, for models that have it (all but Haiku). Raises ``ConfigError`` on a bad URL or key.
+    Effort turns adaptive thinking on, for models that have it (all but Haiku before 5 and Claude 3). Models that think unless they are told
+    otherwise (Sonnet 5, Haiku 5.5, ...) do so at their own effort where none is asked for. Raises ``ConfigError`` on a bad URL or key.
     """
 
     name: ClassVar[str] = "anthropic"
@@ -70,7 +73,7 @@ class Anthropic(HttpProvider):
 
     @property
     def _thinks(self) -> bool:
-        return not self.model.startswith("claude-haiku")
+        return _NO_EFFORT.match(self.model.rpartition("/")[2]) is None
 
     def body(self, request: Request) -> dict[str, Any]:
         options = request.options

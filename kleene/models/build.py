@@ -113,15 +113,19 @@ def make_provider(text: str, config: Config) -> Provider:
 
 
 def _defaults(config: Config) -> dict[str, Alias]:
-    """What a key alone gives. Anthropic: a strong root, a middling worker and judge, a cheap proxy; others: one model for all."""
+    """What a key alone gives. Anthropic: a strong root, a middling worker and judge, a cheap proxy; others: one model for all.
+
+    These models think unless they are told otherwise, and what they think counts against a call's ``max_tokens`` and its price: a call a row
+    is asked with little effort, which lets them skip it.
+    """
     if config.anthropic.configured:
         if config.anthropic.model:
             return dict.fromkeys(STANDARD_ALIASES, Alias((f"anthropic:{config.anthropic.model}",)))
         return {
             "root": Alias(("anthropic:claude-opus-5-5",), AliasOptions(effort="high")),
-            "worker": Alias(("anthropic:claude-sonnet-5",)),
-            "judge": Alias(("anthropic:claude-sonnet-5",)),
-            "proxy": Alias(("anthropic:claude-haiku-4-5",)),
+            "worker": Alias(("anthropic:claude-sonnet-5-5",), AliasOptions(effort="low")),
+            "judge": Alias(("anthropic:claude-sonnet-5-5",), AliasOptions(effort="medium")),
+            "proxy": Alias(("anthropic:claude-haiku-5-5",), AliasOptions(effort="low")),
         }
     for provider, access in (("openai", config.openai), ("responses", config.responses)):
         if access.configured:

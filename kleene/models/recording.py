@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from kleene.planner.errors import ConfigError
-from kleene.planner.specs import Price
+from kleene.planner.specs import price_from
 from kleene.udfs.protocols import Message, ProviderError, Reply, Request, Route, ToolResult, ToolSpec, ToolUse
 
 FORMAT = 1
@@ -68,7 +68,7 @@ def route_to_json(route: Route) -> dict[str, Any]:
 def route_from_json(alias: str, value: dict[str, Any]) -> Route:
     fields = dict(value)
     if "price" in fields:
-        fields["price"] = Price(**fields["price"])
+        fields["price"] = price_from(fields["price"])
     return Route(alias=alias, **fields)
 
 

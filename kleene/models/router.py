@@ -220,7 +220,8 @@ class Router:
 
     def _route_to(self, alias: str, provider: Provider, options: AliasOptions) -> Route:
         price = provider.price or (None if provider.free else self.prices.of(provider.model))
-        window = provider.context_window or self.context_windows.get(provider.model)
+        known = self.context_windows.get(provider.model)
+        window = provider.context_window or known or (None if provider.free else self.prices.window(provider.model))
         return Route(
             alias,
             provider.name,

@@ -8,7 +8,7 @@ import pytest
 
 from kleene.config import Access, AliasConfig, AliasOptions, Config, config_dir, load_config, mask, save_access
 from kleene.planner.errors import ConfigError
-from kleene.planner.specs import Price
+from kleene.planner.specs import LongPrompts, Price
 
 
 class Place:
@@ -132,6 +132,10 @@ batch_output_per_mtok = 1.25
 context_window = 4096
 as_of = "2026-11-30"
 source = "invoice"
+[pricing."b".long]
+above = 1000
+input_per_mtok = 2
+output_per_mtok = 5
 [pricing."local"]
 context_window = 2048
 [tools]
@@ -144,7 +148,9 @@ allow = ["x"]
         "judge": AliasConfig(("openai:d",)),
         "proxy": AliasConfig(("openai:e", "openai:f")),
     }
-    assert found.pricing == {"b": Price(1.0, 2.5, 0.1, None, "2026-11-30", "invoice", 0.5, 1.25)}
+    assert found.pricing == {
+        "b": Price(1.0, 2.5, 0.1, None, "2026-11-30", "invoice", 0.5, 1.25, LongPrompts(1000, 2.0, 5.0))
+    }
     assert found.context_windows == {"b": 4096, "local": 2048}
     assert found.settings == {"tools": {"allow": ["x"]}}
     assert found.configured
@@ -220,6 +226,23 @@ def test_the_older_name_of_the_openai_section_is_read(place: Place) -> None:
             "[pricing.m]\ninput_mtok = 1\n",
             '[pricing."m"] has the unknown key input_mtok',
             "did you mean input_per_mtok?",
+        ),
+        ("[pricing.m]\ninput_per_mtok = nan\n", '[pricing."m"] input_per_mtok is nan, not a number of 0 or more', None),
+        ("[pricing.m]\ninput_per_mtok = 1\nlong = 3\n", '[pricing."m".long] is not a table', None),
+        (
+            "[pricing.m]\ninput_per_mtok = 1\nlong = {input_per_mtok = 2, output_per_mtok = 3}\n",
+            '[pricing."m".long] has no above',
+            "above is in tokens of the prompt",
+        ),
+        (
+            "[pricing.m.long]\nabove = 1\ninput_per_mtok = 2\noutput_per_mtok = 3\n",
+            '[pricing."m"] has neither input_per_mtok nor output_per_mtok',
+            None,
+        ),
+        (
+            "[pricing.m]\ninput_per_mtok = 1\nlong = {over = 1}\n",
+            '[pricing."m".long] has the unknown key over',
+            "did you mean above?",
         ),
     ],
 )

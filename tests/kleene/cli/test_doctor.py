@@ -48,7 +48,10 @@ def test_a_model_that_does_not_answer_is_an_exit_code(tmp_path: Path, monkeypatc
 def test_offline_sends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789abcdef")
     found = states(invoke("doctor", "--offline", "--workspace", str(tmp_path)))
-    assert found["model proxy"] == ("ok", "anthropic:claude-haiku-4-5 at https://api.anthropic.com, not asked")
+    assert found["model proxy"] == (
+        "ok",
+        "anthropic:claude-haiku-5-5@effort=low at https://api.anthropic.com, not asked",
+    )
 
 
 def test_the_store_is_opened_and_counted(tmp_path: Path) -> None:

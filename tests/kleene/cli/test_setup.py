@@ -37,7 +37,7 @@ def test_a_key_that_works_is_kept_for_its_owner_alone(file: Path) -> None:
     ask = server.asks[0]
     assert (ask.prompt, ask.body["model"], ask.body["max_tokens"]) == (
         "Reply with the word ready.",
-        "claude-haiku-4-5",
+        "claude-haiku-5-5",
         16,
     )
 

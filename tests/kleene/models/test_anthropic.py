@@ -41,13 +41,17 @@ def test_one_prompt_is_not_marked_and_nothing_is_with_cache_prefix_off() -> None
     assert "cache_control" not in json.dumps(body(talk))
 
 
-def test_effort_turns_thinking_on_and_haiku_has_none() -> None:
+def test_effort_turns_thinking_on_and_old_haiku_has_none() -> None:
     asked = ask(effort="high", schema=BOOL)
     assert (body(asked)["thinking"], body(asked)["output_config"]["effort"]) == ({"type": "adaptive"}, "high")
-    assert (
-        "thinking" not in body(asked, "claude-haiku-4-5")
-        and "effort" not in body(asked, "claude-haiku-4-5")["output_config"]
-    )
+    for model in (
+        "claude-haiku-4-5",
+        "claude-haiku-4-5-20251001",
+        "claude-3-5-haiku-latest",
+        "vendor/claude-haiku-4-5",
+    ):
+        assert "thinking" not in body(asked, model) and "effort" not in body(asked, model)["output_config"]
+    assert body(asked, "claude-haiku-5-5")["output_config"]["effort"] == "high"
     assert "thinking" not in body(ask())
 
 

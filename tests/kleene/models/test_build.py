@@ -28,9 +28,9 @@ def routes(models: Any, config: Config) -> dict[str, str]:
 def test_an_anthropic_key_gives_a_strong_root_and_a_cheap_proxy() -> None:
     assert routes(None, Config(anthropic=ANTHROPIC)) == {
         "root": "anthropic:claude-opus-5-5@effort=high",
-        "worker": "anthropic:claude-sonnet-5",
-        "proxy": "anthropic:claude-haiku-4-5",
-        "judge": "anthropic:claude-sonnet-5",
+        "worker": "anthropic:claude-sonnet-5-5@effort=low",
+        "proxy": "anthropic:claude-haiku-5-5@effort=low",
+        "judge": "anthropic:claude-sonnet-5-5@effort=medium",
     }
     route = build_handler(None, Config(anthropic=ANTHROPIC)).route("root")
     assert route.price is not None and route.price.input == 4.0 and route.endpoint == "https://api.anthropic.com"
@@ -78,7 +78,8 @@ def test_a_mapping_goes_over_the_configuration() -> None:
 def test_aliases_of_the_configuration_stand_beside_its_defaults() -> None:
     config = Config(anthropic=ANTHROPIC, openai=LOCAL, aliases={"proxy": AliasConfig(("openai:tiny",))})
     assert (
-        routes(None, config)["proxy"] == "openai:tiny" and routes(None, config)["worker"] == "anthropic:claude-sonnet-5"
+        routes(None, config)["proxy"] == "openai:tiny"
+        and routes(None, config)["worker"] == "anthropic:claude-sonnet-5-5@effort=low"
     )
 
 

@@ -141,6 +141,17 @@ def test_a_forced_tool_excludes_thinking_and_says_so() -> None:
         assert "thinking" not in server.asks[0].body
 
 
+def test_a_model_that_takes_no_forced_tool_is_asked_in_words() -> None:
+    def answer(asked: Ask) -> Any:
+        if "output_config" in asked.body:
+            return failure(400, "output_config.format: structured outputs are not available here")
+        if "tool_choice" in asked.body:
+            return failure(400, 'tool_choice: type "tool" and "any" are not supported for this model.')
+        return '{"answer": true}'
+
+    assert told("anthropic", answer, ask(schema=BOOL), "claude-sonnet-5-5") == "json_schema: text"
+
+
 def test_the_trace_says_once_a_call_what_it_went_without() -> None:
     with FakeServer(refusing("response_format")) as server:
         model = kleene.OpenAI("m", base_url=server.url + "/v1", api_key="k")
