@@ -49,18 +49,16 @@ SESSION_FUNCTIONS: tuple[FunctionSpec, ...] = (
         1,
         "a child session answers; context is a text or (SELECT ...), which it has as its table ctx",
     ),
-    _function(
-        "spawn", (_AGENT, _TASK, _CONTEXT), (*_ANSWER, _SESSION), 2, "a child session in the role of an agent answers"
-    ),
+    _function("spawn", (_AGENT, _TASK, _CONTEXT), (*_ANSWER, _SESSION), 2, "a child in the role of an agent answers"),
     _function(
         "spawn_async",
         (_AGENT, _TASK, _CONTEXT),
         (Param("handle", "VARCHAR"),),
         2,
-        "starts such a child and goes on; await(handle) gives its answer",
+        "starts such a child and goes on",
     ),
     _function(
-        "await", (Param("handle", "VARCHAR"),), (*_ANSWER, _SESSION), 1, "waits for a child and gives its answer"
+        "await", (Param("handle", "VARCHAR"),), (*_ANSWER, _SESSION), 1, "waits for that child and gives its answer"
     ),
     _function(
         "send",
@@ -74,7 +72,7 @@ SESSION_FUNCTIONS: tuple[FunctionSpec, ...] = (
         (Param("sender", "VARCHAR"),),
         (Param("from_session", "VARCHAR"), Param("ts", "TIMESTAMP"), Param("text", "VARCHAR")),
         0,
-        "messages sent to this session",
+        "messages to this session",
     ),
 )
 

@@ -26,9 +26,9 @@ turn, until FINAL. You have {turns}.
 
 # Your reply
 A few words of plain text if they help, then one ```sql fence with the statements to run, separated by semicolons. Only that fence runs \
-(open it with ```` if its SQL holds ```). Statements run in order; the first error stops the rest.
-You see 20 rows of a result, up to 100 when they are short, and 200 characters a cell, more when rows are few: one row shows up to 4,000 \
-characters of a cell, its beginning and its end, or what is around the text that LIKE, a regular expression or grep looked for. Text with line ends is shown as E'...'."""
+(```` if its SQL holds ```). Statements run in order; the first error stops the rest.
+You see 20 rows of a result, or up to 100 that have 4,000 characters in all, and 200 characters a cell, more when rows are few: one row shows \
+up to 4,000 characters of a cell, its beginning and its end, or what is around the text that LIKE, a regular expression or grep looked for. Text with line ends is shown as E'...'."""
 
 _LANGUAGE = """\
 # Language
@@ -56,7 +56,8 @@ _CHILDREN = (
 _CHOICES = (
     "- EXPLAIN statement shows its calls, tokens and dollars, and calls nothing. A statement that would cost more than what is left is refused "
     "before anything is sent. SET budget.calls = n lowers your own limit; SET statement.calls = n caps one statement.\n"
-    "- FINAL(expression) or FINAL FROM (query) ends the session with these rows as the answer: exactly what the task asks for and no more. Only the rows are kept."
+    "- FINAL(expression) or FINAL FROM (query) ends the session with these rows as the answer: exactly what the task asks for and no more. It may "
+    "follow a check in one reply: SELECT error('left over') FROM facts WHERE kind IS NULL stops what comes after it if there is such a row."
 )
 
 _READ_TOOLS = "- A read tool is a table function, free, used once a distinct argument: {example}."
@@ -66,17 +67,21 @@ _EXAMPLES = (
 )
 _EFFECT_TOOLS = "- A tool with effects runs once a row, only as a statement of its own: CALL {name}(...) [FROM query], or CREATE TABLE t AS CALL ... to keep its rows."
 
+_OPTIONS = " [, model VARCHAR, effort VARCHAR]"
+_OPTIONS_SAID = " (those of text also take model := 'alias', effort := 'low')"
+
 _STRATEGY = """\
 # How to work
 1. Look first: count rows, sum(length(text)), the first rows, LIMIT 5. If what you need is small, read it and FINAL at once.
-2. Locate with plain SQL, which is free: ILIKE, regexp_matches, joins, dates. Count, add, sort and compare with SQL, never with a model.
+2. Locate with plain SQL, which is free: ILIKE, regexp_matches, joins, dates. Count, add, sort and compare with SQL, never with a model. \
+Sentences made by a pattern: replace names and numbers, GROUP BY, read the distinct ones.
 3. Read a passage in slices under 4,000 characters, string_agg(text, chr(10) ORDER BY ordinal) AS t of a few rows, several such statements a \
 turn. Texts hold line ends: replace(text, chr(10), ' ') before you match a phrase. A table of contents repeats headings.
 4. Partition what is long: GROUP BY ordinal // 20 with string_agg(text, chr(10) ORDER BY ordinal). Never select a long text whole.
 5. Map: one statement that calls a model on the rows that remain, typed results into a table: CREATE TABLE facts AS SELECT ... Try it on \
 LIMIT 3 and look at the answers before you run it on all.
 6. Aggregate the typed columns with SQL, check what surprises you in the source rows, then FINAL.
-A table plan(step, status) of yours, with todo, doing and done, is summed up after each turn."""
+A table plan(step, status), with todo, doing and done, is summed up after each turn."""
 
 
 @attrs.frozen
@@ -163,8 +168,9 @@ def context_note(tables: Iterable[TableNote], notes: Iterable[str] = ()) -> str:
 def catalog_text(catalog: CatalogView) -> str:
     """Tables with columns and rows, functions by group, agents. An empty group is left out; a long list of tables ends in names."""
     lines = _tables(catalog.tables)
+    shared = any(_OPTIONS in f.signature for f in catalog.model_calls)
     groups = (
-        ("Model calls", catalog.model_calls),
+        ("Model calls" + (_OPTIONS_SAID if shared else ""), catalog.model_calls),
         ("Child sessions (in FROM)", catalog.sessions),
         ("Read tools (in FROM)", catalog.read_tools),
         ("Tools with effects (CALL)", catalog.effect_tools),
@@ -173,7 +179,7 @@ def catalog_text(catalog: CatalogView) -> str:
     for title, functions in groups:
         if functions:
             lines.append(f"{title}:")
-            lines.extend(_described(f.signature, f.description) for f in functions)
+            lines.extend(_described(f.signature.replace(_OPTIONS, ""), f.description) for f in functions)
     if catalog.agents:
         lines.append("Agents:")
         lines.extend(_described(a.name, a.description) for a in catalog.agents)
@@ -235,7 +241,13 @@ def _table_note(table: TableNote) -> str:
     line = f"- {table.name}: {', '.join(parts)}."
     if table.characters is None or not table.rows:
         return line
-    reading = "short enough to read whole" if table.characters <= 12_000 else "too long to read whole"
+    slices = -(-table.characters // 4_000)
+    if slices <= 3:
+        reading = "short enough to read whole"
+    elif slices <= 10:
+        reading = f"{slices} slices of 4,000 characters, several a turn, show it whole"
+    else:
+        reading = "too long to read whole"
     return f"{line} One row a paragraph, in order; {reading}."
 
 

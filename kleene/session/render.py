@@ -155,8 +155,8 @@ def _rest(result: Outcome, shown: int) -> list[str]:
     more = result.row_count - shown
     if more <= 0:
         return [count(result.row_count, "row")]
-    way = f"add ORDER BY ... LIMIT {shown} OFFSET {shown}, or aggregate"
-    return [f"... {more:,} more {'row' if more == 1 else 'rows'} ({result.row_count:,} in all): {way}"]
+    way = f"with an ORDER BY, LIMIT and OFFSET show what follows row {shown:,}; or aggregate"
+    return [f"... {more:,} more {'row' if more == 1 else 'rows'} of the statement's {result.row_count:,}: {way}"]
 
 
 def _cut_note(result: Outcome, shown: list[tuple[object, ...]], width: int, place: re.Pattern[str] | None) -> list[str]:

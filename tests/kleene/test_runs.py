@@ -98,6 +98,19 @@ def test_what_a_session_was_given_it_cannot_lose(statement: str) -> None:
     assert script.told(1).startswith("error: ")
 
 
+def test_a_check_before_final_keeps_it_from_ending_the_run() -> None:
+    check = "SELECT error('left over') FROM kinds WHERE kind IS NULL; FINAL FROM kinds"
+    script = Script(
+        sql(f"CREATE TABLE kinds AS FROM (VALUES ('a'), (NULL)) t(kind); {check}"),
+        sql(f"DELETE FROM kinds WHERE kind IS NULL; {check}"),
+    )
+    with engine(script) as k:
+        run = k.run("Go")
+    assert (run.outcome, run.turns) == ("final", 2)
+    assert run.answer is not None and run.answer.fetchall() == [("a",)]
+    assert "error: left over" in script.told(1)
+
+
 def test_a_table_that_is_made_is_told_with_its_columns() -> None:
     script = Script(
         sql(

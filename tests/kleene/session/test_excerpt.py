@@ -26,7 +26,7 @@ def test_a_long_table_shows_its_first_rows() -> None:
     assert text == (
         "The beginning of ctx:\nordinal BIGINT | text VARCHAR\n"
         + "".join(f"{n} | {'x' * 150} …[300 characters]… {'x' * 50}\n" for n in (1, 2, 3))
-        + "... 97 more rows (100 in all): add ORDER BY ... LIMIT 3 OFFSET 3, or aggregate\n"
+        + "... 97 more rows of the statement's 100: with an ORDER BY, LIMIT and OFFSET show what follows row 3; or aggregate\n"
         "cut cells: fewer rows show more of each; substr(text, 1, 4000) of one row shows 4,000 characters"
     )
 

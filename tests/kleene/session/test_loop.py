@@ -448,7 +448,10 @@ def test_a_turn_with_very_much_text_shows_its_later_results_short() -> None:
     )
     run(world)
     assert len(world.feedback(1)) < 45_000
-    assert "... 17 more rows (20 in all): add ORDER BY ... LIMIT 3 OFFSET 3, or aggregate" in world.feedback(1)
+    assert (
+        "... 17 more rows of the statement's 20: with an ORDER BY, LIMIT and OFFSET show what follows row 3; or aggregate"
+        in world.feedback(1)
+    )
 
 
 def test_the_final_rows_are_strict_json() -> None:

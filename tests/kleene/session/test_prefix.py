@@ -19,14 +19,17 @@ from kleene.session.world import AgentView, CatalogView, ColumnView, FunctionVie
 
 CTX = TableView("ctx", (ColumnView("ordinal", "BIGINT"), ColumnView("text", "VARCHAR")), 1200)
 MODEL_CALLS = (
-    FunctionView("llm(prompt TEXT [, model TEXT, effort TEXT]) -> TEXT", "the reply's text"),
-    FunctionView("llm_bool(prompt TEXT [, model TEXT, effort TEXT]) -> BOOLEAN", "the answer to a yes/no question"),
+    FunctionView("llm(prompt TEXT [, model VARCHAR, effort VARCHAR]) -> TEXT", "the reply's text"),
     FunctionView(
-        "llm_json(prompt TEXT, schema TEXT [, model TEXT, effort TEXT]) -> JSON", "a value that fits the JSON schema"
+        "llm_bool(prompt TEXT [, model VARCHAR, effort VARCHAR]) -> BOOLEAN", "the answer to a yes/no question"
     ),
-    FunctionView("llm_score(prompt TEXT [, model TEXT, effort TEXT]) -> DOUBLE", "a number from 0 to 1"),
     FunctionView(
-        "llm_agg(instruction TEXT, text TEXT [, model TEXT, effort TEXT]) -> TEXT", "one text over a group's rows"
+        "llm_json(prompt TEXT, schema TEXT [, model VARCHAR, effort VARCHAR]) -> JSON",
+        "a value that fits the JSON schema",
+    ),
+    FunctionView("llm_score(prompt TEXT [, model VARCHAR, effort VARCHAR]) -> DOUBLE", "a number from 0 to 1"),
+    FunctionView(
+        "llm_agg(instruction TEXT, text TEXT [, model VARCHAR, effort VARCHAR]) -> TEXT", "one text over a group's rows"
     ),
     FunctionView("expand(prompt TEXT, n BIGINT) -> TABLE(item TEXT)", "at most n items, one a row"),
 )
@@ -141,6 +144,9 @@ def test_the_context_note_gives_rows_characters_and_tokens() -> None:
         "- mails: 1 row, from mails.csv.\n"
         "- empty: 0 rows, 0 characters, about 0 tokens.\n"
         "- note: 3 bytes of notes.txt are not UTF-8"
+    )
+    assert context_note([TableNote("ctx", 90, 12_001)]).endswith(
+        "in order; 4 slices of 4,000 characters, several a turn, show it whole."
     )
     assert context_note([TableNote("ctx", 3, 100)]).endswith(
         "One row a paragraph, in order; short enough to read whole."

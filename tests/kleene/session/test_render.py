@@ -41,13 +41,19 @@ def test_twenty_rows_are_shown_and_the_way_to_the_rest() -> None:
     lines = render.outcome(result).split("\n")
     assert lines[0] == "n BIGINT | t VARCHAR"
     assert len(lines) == 22
-    assert lines[-1] == "... 980 more rows (1,000 in all): add ORDER BY ... LIMIT 20 OFFSET 20, or aggregate"
+    assert (
+        lines[-1]
+        == "... 980 more rows of the statement's 1,000: with an ORDER BY, LIMIT and OFFSET show what follows row 20; or aggregate"
+    )
 
 
 def test_short_rows_are_shown_up_to_a_hundred() -> None:
     lines = render.outcome(table([(i,) for i in range(200)], "n", row_count=1000, types=("BIGINT",))).split("\n")
     assert lines[:2] == ["n BIGINT", "0"]
-    assert lines[-2:] == ["99", "... 900 more rows (1,000 in all): add ORDER BY ... LIMIT 100 OFFSET 100, or aggregate"]
+    assert lines[-2:] == [
+        "99",
+        "... 900 more rows of the statement's 1,000: with an ORDER BY, LIMIT and OFFSET show what follows row 100; or aggregate",
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -64,7 +70,7 @@ def test_rows_beyond_twenty_are_shown_while_they_fit(rows: list[tuple[object, ..
 
 def test_one_row_too_many_is_named_in_the_singular() -> None:
     assert render.outcome(table([("x" * 300,)] * 21, "n")).split("\n")[-2] == (
-        "... 1 more row (21 in all): add ORDER BY ... LIMIT 20 OFFSET 20, or aggregate"
+        "... 1 more row of the statement's 21: with an ORDER BY, LIMIT and OFFSET show what follows row 20; or aggregate"
     )
 
 
@@ -140,7 +146,9 @@ def test_a_very_wide_table_shows_fewer_rows() -> None:
     result = table([tuple("w" * 200 for _ in range(30)) for _ in range(20)], *(f"c{i}" for i in range(30)))
     text = render.outcome(result)
     assert len(text) < 13_000
-    assert text.endswith("... 19 more rows (20 in all): add ORDER BY ... LIMIT 1 OFFSET 1, or aggregate")
+    assert text.endswith(
+        "... 19 more rows of the statement's 20: with an ORDER BY, LIMIT and OFFSET show what follows row 1; or aggregate"
+    )
 
 
 def test_calls_and_warnings_follow_the_rows() -> None:
@@ -208,5 +216,8 @@ def test_the_footer_shows_used_and_limit() -> None:
 
 def test_short_limits_show_three_rows() -> None:
     text = render.outcome(table([("x" * 500,)] * 10, "t"), render.SHORT)
-    assert text.split("\n")[-2] == "... 7 more rows (10 in all): add ORDER BY ... LIMIT 3 OFFSET 3, or aggregate"
+    assert (
+        text.split("\n")[-2]
+        == "... 7 more rows of the statement's 10: with an ORDER BY, LIMIT and OFFSET show what follows row 3; or aggregate"
+    )
     assert len(text) < 700
