@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from kleene.planner.errors import BusyConnection, KleeneError, PlanError
+from kleene.udfs.walls import alarm
 
 T = TypeVar("T")
 Params = Sequence[Any] | Mapping[str, Any] | None
@@ -346,13 +347,8 @@ class Snapshot:
         try:
             if not self._is_free():
                 return None
-            timer = threading.Timer(limit_ms / 1000, self._connection.interrupt)
-            timer.daemon = True
-            timer.start()
-            try:
+            with alarm(limit_ms / 1000, self._connection.interrupt):
                 rows = self._connection.rows(query)
-            finally:
-                timer.cancel()
         except duckdb.Error:
             return None
         return tuple(int(value) for value in rows[0])

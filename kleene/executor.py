@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import os
 import sys
 import threading
@@ -13,14 +12,13 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import attrs
 import duckdb
 from sqlglot import exp
 
 from kleene import frames
 from kleene.connection import Connection, Fetched, Kept, Params
-from kleene.counting import looks_only
-from kleene.explain import Plan, cheapest, explain, pure_plan
+from kleene.explain import Plan, cheapest, pure_plan
+from kleene.explaining import Explaining, Way
 from kleene.own import State, message, run_own
 from kleene.plainnames import PlainNames
 from kleene.planner import nodes
@@ -28,17 +26,18 @@ from kleene.planner.calibration import calibrating, key_of, with_calibrations
 from kleene.planner.callplan import CallPlan
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
-from kleene.planner.fragment import fragment_of
 from kleene.planner.plan import plan as plan_statement
 from kleene.planner.specs import FunctionSpec, Usage
 from kleene.planner.statements import (
     Statement,
     fill_parameters,
+    final_query,
     has_own,
     number_placeholders,
     parse,
     plain_query,
     span_of,
+    with_tree,
 )
 from kleene.planner.tools import ToolCall, has_effects, tool_call
 from kleene.problems import from_duckdb, is_users_mistake
@@ -55,7 +54,6 @@ from kleene.udfs.text import clean
 from kleene.udfs.waiting import in_thread
 
 if TYPE_CHECKING:
-    from kleene.analyze import Analysis
     from kleene.calibrate import Calibrator
     from kleene.planner.policy import AllowList
     from kleene.tools.toolbox import Toolbox
@@ -117,8 +115,6 @@ class Executor:
         self._closed = False
         self._prepared: dict[str, exp.Expr] = {}
         self._asking: Task[Any] | None = None
-        self._analyzing = False  # the next statement with calls is measured
-        self._analysis: Analysis | None = None
         self._sessions: list[Cancellable] = []
         self._allowed: AllowList | None = None
         self._lookups = Lookups()
@@ -232,7 +228,7 @@ class Executor:
         if isinstance(tree, exp.Show) and self.schema is not None:
             return self._pure(statement, tables_shown(self.schema), params, frame)
         if isinstance(tree, nodes.Explain):
-            return self._explain_statement(statement, tree, params, frame)
+            return self._explaining().statement(statement, tree, params, frame)
         if isinstance(tree, nodes.Final):
             return self._final(statement, tree, params, frame)
         if isinstance(tree, nodes.Calibrate):
@@ -252,7 +248,7 @@ class Executor:
         if isinstance(tree, nodes.Prepare):
             self._prepared.pop(name, None)
             if self._plan(with_tree(statement, tree.expression), tree.expression, params) is None:
-                return self._pure(statement, self._text_of(statement, tree.expression), params, frame)
+                return self._own_text(statement, tree.expression, params, frame)
             self._prepared[name] = tree.expression
             return message(f"prepared {tree.this.name}")
         inner = self._prepared.get(name)
@@ -268,9 +264,13 @@ class Executor:
         params: Params,
         frame: FrameType | None,
         then: Then | None = None,
+        *,
+        plan: CallPlan | None = None,
+        way: Way | None = None,
     ) -> Result:
-        """``then`` makes the statement's result of the query's rows."""
-        plan = self._plan(statement, tree, params)
+        """``then`` makes the statement's result of the query's rows; ``plan`` is the plan where there is one already, and ``way`` how a plan with
+        calls is run."""
+        plan = plan or self._plan(statement, tree, params)
         if plan is None:
             if statement.tree is tree and not statement.has_own:
                 return self._pure(statement, statement.text, params, frame, then)
@@ -278,24 +278,10 @@ class Executor:
         with self._tables(tree, frame), self._run_as(statement, plan) as running:
             if not plan.sites and not plan.rounds:
                 return running.pure(plan.tree.sql(CallSQL), params, query=plan.kind == "query", then=then)
+            run = way or Running.planned
             return self.connection.in_worker(
-                lambda: self._planned(statement, running, plan, params, then), running.cancel
+                lambda: run(running, cheapest(running, plan, params), params, then), running.cancel
             )
-
-    def _planned(
-        self, statement: Statement, running: Running, plan: CallPlan, params: Params, then: Then | None
-    ) -> Result:
-        if not self._analyzing:
-            return running.planned(cheapest(running, plan, params), params, then)
-        from kleene.analyze import analyze
-
-        self._analyzing = False
-        chosen = cheapest(running, plan, params)
-        fragment = fragment_of(plan.tree if statement.tree is None else statement.tree)
-        with self._run_as(statement, plan) as before:
-            estimated = explain(before, chosen, params, self.state.settings.pilot, fragment=fragment)
-        result, self._analysis = analyze(running, chosen, estimated, params, then)
-        return result
 
     def _pure(
         self, statement: Statement, text: str, params: Params, frame: FrameType | None, then: Then | None = None
@@ -320,10 +306,12 @@ class Executor:
             return False
         return not isinstance(tree, exp.Command)
 
-    def _text_of(self, statement: Statement, inner: exp.Expr) -> str:
-        """The text of a statement of DuckDB's own around ``inner``: as written, unless inner holds what DuckDB does not know."""
+    def _own_text(self, statement: Statement, inner: exp.Expr, params: Params, frame: FrameType | None) -> Result:
+        """Run a statement of DuckDB's own around ``inner``."""
         assert statement.tree is not None
-        return self._printed(statement.tree) if has_own(inner) else statement.text
+        # As written, unless inner holds what DuckDB does not know.
+        text = self._printed(statement.tree) if has_own(inner) else statement.text
+        return self._pure(statement, text, params, frame)
 
     def _printed(self, tree: exp.Expr) -> str:
         return tree.sql(CallSQL)
@@ -405,12 +393,20 @@ class Executor:
             find = finder(catalog, self.state.settings, self.services.handler, self.services.store)
             self.state.catalog = with_calibrations(catalog, find)
 
-    def _call(self, statement: Statement, tree: nodes.CallTool, params: Params, frame: FrameType | None) -> Result:
+    def _call(
+        self,
+        statement: Statement,
+        tree: nodes.CallTool,
+        params: Params,
+        frame: FrameType | None,
+        *,
+        way: Way | None = None,
+    ) -> Result:
         call = self._tool_call(statement, tree)
         if call is None:
             return self._pure(statement, statement.text, params, frame)
         with self._bounded():
-            return self._query(statement, call.query, params, frame, functools.partial(self._perform, call))
+            return self._query(statement, call.query, params, frame, functools.partial(self._perform, call), way=way)
 
     def _bounded(self) -> AbstractContextManager[None]:
         """For the query of a CALL: its rows are gathered as Python's, whoever asks."""
@@ -443,76 +439,6 @@ class Executor:
             source=statement.source,
         )
 
-    def _explain_statement(
-        self, statement: Statement, tree: nodes.Explain, params: Params, frame: FrameType | None
-    ) -> Result:
-        inner = with_tree(statement, tree.this)
-        if tree.args.get("analyze"):
-            is_own = isinstance(tree.this, nodes.CallTool | nodes.Calibrate)
-            if is_own or self._with_calls(inner, params) is not None:
-                return self._analyzed(inner, str(tree.args.get("format") or "text"), params, frame)
-            found = None
-        else:
-            found = self._plan_of(inner, params, frame)
-        if found is not None:
-            return _formatted(found, str(tree.args.get("format") or "text"))
-        if isinstance(tree.this, nodes.CallTool):
-            return _lines("no calls: CALL runs a procedure of DuckDB's own")
-        if isinstance(tree.this, nodes.OwnStatement) and not isinstance(tree.this, nodes.Final):
-            return _lines("no calls: the statement changes the session only")
-        return self._pure(statement, self._text_of(statement, tree.this), params, frame)
-
-    def _analyzed(self, statement: Statement, how: str, params: Params, frame: FrameType | None) -> Result:
-        """Run a statement for EXPLAIN ANALYZE. Of what is no query with calls only its total is told."""
-        from kleene.analyze import actual
-
-        self._analyzing, self._analysis = True, None
-        try:
-            result = self._run(statement, params, frame)
-            found = self._analysis
-        finally:
-            self._analyzing, self._analysis = False, None
-        if found is None:
-            return _lines("\n".join([actual(len(result), result.usage), *result.order]), usage=result.usage)
-        text = json.dumps(found.to_dict(), indent=2) if how == "json" else found.text
-        return _lines(text, usage=result.usage)
-
-    def _with_calls(self, statement: Statement, params: Params) -> tuple[Statement, CallPlan] | None:
-        """A query, write or FINAL with its plan, None where it makes no call."""
-        tree = statement.tree
-        if isinstance(tree, nodes.Final):
-            tree = final_query(tree)
-            statement = with_tree(statement, tree)
-        if tree is None or isinstance(tree, nodes.OwnStatement):
-            return None
-        plan = self._plan(statement, tree, params)
-        return (statement, plan) if plan is not None and plan.sites else None
-
-    def _plan_of(self, statement: Statement, params: Params, frame: FrameType | None) -> Plan | None:
-        """What a statement would cost and do, None where it makes no call."""
-        tree = statement.tree
-        if isinstance(tree, nodes.CallTool):
-            call = self._tool_call(statement, tree)
-            return None if call is None else self._call_plan(statement, call, params, frame)
-        if isinstance(tree, nodes.Calibrate):
-            with self._calibrator(statement, tree, params, frame) as calibrator:
-                return self.connection.in_worker(calibrator.explain, calibrator.running.cancel)
-        found = self._with_calls(statement, params)
-        return None if found is None else self._explained(*found, params, frame)
-
-    def _call_plan(self, statement: Statement, call: ToolCall, params: Params, frame: FrameType | None) -> Plan:
-        from kleene.effects import foretold
-
-        assert self.tools is not None
-        plan = self._plan(statement, call.query, params)
-        if plan is None or all(looks_only(site.spec) for site in plan.sites):
-            with self._bounded():
-                rows = self._query(statement, call.query, params, frame).rows  # costs nothing
-            told = foretold(call, self.tools, rows, self.session)
-            return attrs.evolve(pure_plan(statement.text, "other"), text=told)
-        found = self._explained(with_tree(statement, call.query), plan, params, frame)
-        return attrs.evolve(found, text=f"{found.text}\nthen {call.spec.name}, once a row")
-
     def explain(self, text: str, params: Params = None) -> Plan:
         """What the statement (the last one of the text) would cost now. Runs DuckDB's part once with nothing sent; see ``Plan``."""
         frame = sys._getframe(1)
@@ -526,18 +452,26 @@ class Executor:
                 statement.tree, nodes.Final
             )
             with self._problems(statement):
-                found = self._plan_of(statement, params, frame)
+                found = self._explaining().plan_of(statement, params, frame)
             return found or pure_plan(statement.text, "query" if is_query else "other")
 
-    def _explained(self, statement: Statement, plan: CallPlan, params: Params, frame: FrameType | None) -> Plan:
-        fragment = fragment_of(plan.tree if statement.tree is None else statement.tree)
-        with self._tables(plan.tree, frame), self._run_as(statement, plan) as running:
-            return self.connection.in_worker(
-                lambda: explain(
-                    running, cheapest(running, plan, params), params, self.state.settings.pilot, fragment=fragment
-                ),
-                running.cancel,
-            )
+    def _explaining(self) -> Explaining:
+        return Explaining(
+            settings=self.state.settings,
+            connection=self.connection,
+            tools=self.tools,
+            session=self.session,
+            plan=self._plan,
+            tables=self._tables,
+            run_as=self._run_as,
+            query=self._query,
+            call=self._call,
+            run=self._run,
+            pure=self._own_text,
+            tool_call=self._tool_call,
+            calibrator=self._calibrator,
+            bounded=self._bounded,
+        )
 
     def _check_types(self, tree: nodes.CreateFunction, statement: Statement) -> None:
         """A declared type that DuckDB does not know is an error now, not when the function is called."""
@@ -743,23 +677,6 @@ def _text(text: object) -> str:
     return text
 
 
-def final_query(tree: nodes.Final) -> exp.Expr:
-    """The query whose rows are the answer: a value is a row of one column, named ``answer`` where it has no name."""
-    query: exp.Expr | None = tree.args.get("query")
-    if query is None:
-        value = tree.this.copy()
-        named = isinstance(value, exp.Alias | exp.Column | exp.Star)
-        return exp.Select(expressions=[value if named else exp.alias_(value, "answer")])
-    query = query.copy()
-    while isinstance(query, exp.Subquery) and not query.alias:
-        query = query.this
-    return query
-
-
-def with_tree(statement: Statement, tree: exp.Expr) -> Statement:
-    return attrs.evolve(statement, tree=tree)
-
-
 def _needs_parameters(statement: Statement) -> bool:
     return statement.tree is None or statement.tree.find(exp.Placeholder, exp.Parameter) is not None
 
@@ -774,15 +691,3 @@ def _table_names(tree: exp.Expr | None) -> set[str]:
         for t in tree.find_all(exp.Table)
         if isinstance(t.this, exp.Identifier) and not t.args.get("db") and t.name.lower() not in ctes
     }
-
-
-def _formatted(found: Plan, how: str) -> Result:
-    if how == "sql":
-        return _lines(found.duckdb_sql)
-    if how == "json":
-        return _lines(json.dumps(found.to_dict(), indent=2))
-    return _lines(found.text)
-
-
-def _lines(text: str, usage: Usage | None = None) -> Result:
-    return Result(("plan",), ("VARCHAR",), rows=[(line,) for line in text.splitlines()], usage=usage, plan=text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,7 +17,6 @@ from kleene.planner.emit import emit
 from kleene.planner.errors import NoModel, number
 from kleene.planner.joining import JoinSpec
 from kleene.udfs.lookups import SiteAnswers
-from kleene.udfs.routes import Route
 from kleene.udfs.statement import Ask, CallSite
 from kleene.udfs.work import Estimate
 
@@ -136,7 +135,7 @@ def explain(running: Asking, plan: CallPlan, params: Any, pilots: int = 0, *, fr
     notes, bounded, problem, routes = counted.notes, counted.bounded, counted.problem, counted.routes
     seconds = time.perf_counter() - started
     kept = _kept(running, plan, slow=bounded or 1000 * seconds >= around.settings.materialise_ms)
-    before = _asked_before(routes)
+    before = _before([[route.spec.units[unit].sites for unit in route.chosen()] for route in routes])
     seen_by = _piloted(running, plan, params, 0 if bounded or problem else pilots, notes)
     tried = {site for r in routes if r.piloted for unit in r.chosen() for site in r.spec.units[unit].sites}
     waved = {stop.number: {stop.site} | {n for n in (stop.partner,) if n is not None} for stop in plan.stops}
@@ -293,14 +292,7 @@ def _piloted(running: Asking, plan: CallPlan, params: Any, size: int, notes: Map
     """What a pilot of the plan shows, its conditions asked as they are written; nothing where none is wanted."""
     if not size:
         return Piloted()
-    written: dict[int, frozenset[int]] = {}
-    for route in plan.routes:
-        above: frozenset[int] = frozenset()
-        for unit in leaves(route.formula):
-            own = frozenset(route.units[unit].sites)
-            for site in own - above:
-                written[site] = written.get(site, frozenset()) | above
-            above |= own
+    written = _before([[route.units[unit].sites for unit in leaves(route.formula)] for route in plan.routes])
     waits = {s.number: _waits_for(plan, s, written) for s in plan.sites}
     counts = {number: len({a.key for a in asks}) for number, asks in notes.items()}
     return pilot(running, plan, params, size, waits, lambda asks: price(running, asks), counts)
@@ -350,13 +342,13 @@ def _waits_for(plan: CallPlan, site: Site, before: Before) -> frozenset[int]:
     return site.depends | ((plan.controls(site.number) | before.get(site.number, frozenset())) - served)
 
 
-def _asked_before(routes: list[Route]) -> Before:
-    """For each site of a route those that are asked before it, in the order that is planned."""
+def _before(conditions: Iterable[Iterable[Sequence[int]]]) -> Before:
+    """For each site of some conditions those asked before it: of each condition the sites of its operands, in the order of asking."""
     found: dict[int, frozenset[int]] = {}
-    for route in routes:
+    for operands in conditions:
         above: frozenset[int] = frozenset()
-        for unit in route.chosen():
-            own = frozenset(route.spec.units[unit].sites)
+        for sites in operands:
+            own = frozenset(sites)
             for site in own - above:
                 found[site] = found.get(site, frozenset()) | above
             above |= own

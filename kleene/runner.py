@@ -24,7 +24,7 @@ from kleene.planner.rules.join_order import SAMPLE
 from kleene.planner.specs import BudgetLimits, Volatility
 from kleene.result import Result
 from kleene.surroundings import Surroundings
-from kleene.udfs.asking import Caller
+from kleene.udfs.asking import Caller, IfAffordable
 from kleene.udfs.events import (
     BudgetStopped,
     RoundFinished,
@@ -33,7 +33,7 @@ from kleene.udfs.events import (
     StatementPlanned,
     StatementStarted,
 )
-from kleene.udfs.fixpoint import Loop, RunReport, Shifting
+from kleene.udfs.fixpoint import Asking, Loop, RunReport, Shifting
 from kleene.udfs.fixpoint import run as run_to_fixpoint
 from kleene.udfs.lookups import Key, SiteAnswers
 from kleene.udfs.rounds import RoundCounter
@@ -135,7 +135,7 @@ class Running:
         self._executing = False
         self._rounds: list[RoundCounter] = []
         self._stops: list[Stop] = []
-        self._noting: list[SiteAnswers] = []
+        self._noting: dict[str, SiteAnswers] = {}
         self._weight = Weight(around.settings.round_bytes, self._kept, self._fail)
         self._order: tuple[str, ...] = ()
         self.after_run: Callable[[], None] | None = (
@@ -193,7 +193,7 @@ class Running:
                 if not (keeping.plan or keeping.keep(plan)):
                     raise
             assert keeping.plan is not None
-            return self._in_order(keeping.plan, used(keeping.plan, params), keeping)
+            return self._in_order(keeping.plan, params, keeping)
         except Shifting as shifting:
             reason = "arguments change from run to run"
             site = plan.site(int(shifting.site.split(":")[1]))
@@ -208,14 +208,12 @@ class Running:
         """The plan in the order that a sample of each condition's arguments calls for, where its rule wants one."""
         around = self.around
         rates: dict[str, float] = {}
-        left = self.context.ledger.remaining().calls
         for sample in sampling(plan, around.settings, around.connection):
             (join,) = sample.joins
-            if left is not None and left < join.least:
-                continue  # what cannot be paid as a whole is not begun
             keeping = Keeping.never(around.connection, around.settings, str(self.number), around.suffix)
-            with suppress(duckdb.Error, Disordered, Shifting):
-                found = self._loop(sample, used(sample, params), keeping)
+            # What cannot be paid as a whole is not begun: after the sample the least that the conditions need has to fit.
+            with suppress(duckdb.Error, Disordered, Shifting, BudgetExceeded, Refused):
+                found = self._loop(sample, used(sample, params), keeping, spare=join.least)
                 assert found.table is not None
                 for row in found.table.to_pylist():
                     rates[join.conditions[row["c"]].text] = (row["p"] + 1) / (SAMPLE + 2)
@@ -224,18 +222,17 @@ class Running:
     def _in_order(self, plan: CallPlan, params: Params, keeping: Keeping) -> Fetched:
         """The loop, with conditions in an order of our own where that can be taken back: an error would cost the user's transaction."""
         around = self.around
-        if not plan.is_reordered:
-            return self._loop(plan, params, keeping)
-        if not around.connection.in_autocommit():
-            return self._loop(as_written(plan, around.settings, around.connection), params, keeping)
-        try:
-            return self._loop(plan, params, keeping)
-        except Disordered:
-            if keeping.plan is not None:
-                keeping.plan = None if plan.joins else keeping.plan.as_written()
-            return self._loop(as_written(plan, around.settings, around.connection), params, keeping)
+        if not plan.is_reordered or around.connection.in_autocommit():
+            try:
+                return self._loop(plan, _own(plan, params), keeping)
+            except Disordered:
+                if keeping.plan is not None:
+                    keeping.plan = None if plan.joins else keeping.plan.as_written()
+        written = as_written(plan, around.settings, around.connection)
+        return self._loop(written, _own(written, params), keeping)
 
-    def _loop(self, plan: CallPlan, params: Params, keeping: Keeping) -> Fetched:
+    def _loop(self, plan: CallPlan, params: Params, keeping: Keeping, *, spare: int | None = None) -> Fetched:
+        """One fixed point. ``spare``: it can be done without, and is given up where the budget could not pay for so many calls more."""
         around = self.around
         write = plan.kind == "write"
         own_transaction = write and around.connection.in_autocommit()
@@ -247,6 +244,9 @@ class Running:
         routes = self._open_routes(plan, stops)
         self._rounds = self._open_rounds(plan)
         text = emit(plan, str(self.number), suffix=around.suffix)
+        asking: Asking = self._calling()
+        if spare is not None:
+            asking = IfAffordable(self._calling(), functools.partial(self._afford, more=spare))
 
         def keep(runs: int, first_s: float, compact: bool) -> tuple[str, Params] | None:
             wanted = plan.compact if compact and plan.compact is not None else plan
@@ -276,7 +276,7 @@ class Running:
                 lambda chosen, given: self._run_text(chosen, given, routes, plan, transaction=own_transaction),
                 [c.answers for c in looked_up],
             ),
-            asking=self._calling(),
+            asking=asking,
             report=self._report,
             cancelled=self._cancelled.is_set,
             error_types=(duckdb.Error,),
@@ -332,7 +332,7 @@ class Running:
     def noting(self, number: int) -> SiteAnswers:
         """The answers of a call site, weighed with all others of the statement."""
         answers = SiteAnswers(name=f"{self.number}:{number}", weight=self._weight)
-        self._noting.append(answers)
+        self._noting[answers.name] = answers  # where the statement starts again, in place of those before
         return answers
 
     def _open_sites(self, plan: CallPlan) -> list[CallSite]:
@@ -379,9 +379,9 @@ class Running:
         found = self.wait(services.runtime.submit(services.dispatcher.recall, self.context, wanted))
         return int(found)
 
-    def _afford(self, wanted: list[Wanted]) -> None:
+    def _afford(self, wanted: list[Wanted], more: int = 0) -> None:
         services = self.around.services
-        self.wait(services.runtime.submit(services.dispatcher.afford, self.context, wanted))
+        self.wait(services.runtime.submit(services.dispatcher.afford, self.context, wanted, more))
 
     def _run_text(
         self, text: str, params: Params, routes: list[Route], plan: CallPlan, *, transaction: bool
@@ -425,7 +425,7 @@ class Running:
         return counters
 
     def _kept(self) -> int:
-        return sum(noted.kept() for noted in (*self._noting, *self._stops))
+        return sum(noted.kept() for noted in (*self._noting.values(), *self._stops))
 
     def _fail(self, error: KleeneError) -> None:
         self.failure = error
@@ -611,6 +611,11 @@ class Running:
         if meter.failed:
             found.append(f"{number(meter.failed)} calls failed and gave NULL; the first: {meter.first_failure}")
         return tuple(found)
+
+
+def _own(plan: CallPlan, params: Params) -> Params:
+    """The statement's parameters; in a text over what is kept, those that are left there."""
+    return used(plan, params) if plan.kept else params
 
 
 def _sites_json(plan: CallPlan) -> str:

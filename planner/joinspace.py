@@ -117,9 +117,9 @@ class Search:
         own = self.conditions[condition]
         return own.price * own.arguments * math.prod(c.rate for c in self.conditions) / own.rate if own.rate else 0.0
 
-    def cheapest_first(self, first: int | None = None) -> Order:
-        """The order in which the next condition is always the one that asks least, after ``first`` where it is given."""
-        order = [] if first is None else [first]
+    def cheapest_first(self, first: int) -> Order:
+        """The order that begins with ``first``, and in which the next condition is always the one that asks least."""
+        order = [first]
         while len(order) < len(self.conditions):
             done = sum(1 << c for c in order)
             left = [c for c in range(len(self.conditions)) if c not in order]

@@ -227,6 +227,11 @@ def max_recursion(cte: exp.CTE) -> int | None:
     return rounds if isinstance(rounds, int) else None
 
 
+def with_tree(statement: Statement, tree: exp.Expr) -> Statement:
+    """The statement with another tree, its text as it is."""
+    return attrs.evolve(statement, tree=tree)
+
+
 def span_of(statement: Statement, node: exp.Expr) -> Span | None:
     """Where a node of the statement's tree stands in its source, from its first to its last placed part; None where no part has a place
     (a node that a rewrite made)."""
@@ -280,6 +285,19 @@ def fill_parameters(tree: exp.Expr, arguments: list[exp.Expr], statement: Statem
     result: exp.Expr = filled.expressions[0]
     result.pop()
     return result
+
+
+def final_query(tree: nodes.Final) -> exp.Expr:
+    """The query whose rows are the answer: a value is a row of one column, named ``answer`` where it has no name."""
+    query: exp.Expr | None = tree.args.get("query")
+    if query is None:
+        value = tree.this.copy()
+        named = isinstance(value, exp.Alias | exp.Column | exp.Star)
+        return exp.Select(expressions=[value if named else exp.alias_(value, "answer")])
+    query = query.copy()
+    while isinstance(query, exp.Subquery) and not query.alias:
+        query = query.this
+    return query
 
 
 def setting_value(node: nodes.SetKey) -> str | None:
@@ -525,6 +543,7 @@ __all__ = [
     "Statement",
     "agent_spec",
     "answer_type",
+    "final_query",
     "function_spec",
     "has_own",
     "max_recursion",
@@ -534,4 +553,5 @@ __all__ = [
     "setting_value",
     "span_of",
     "template_of",
+    "with_tree",
 ]

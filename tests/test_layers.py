@@ -53,9 +53,10 @@ CONFINED = {
     "sqlglot": (
         "kleene.planner",
         "kleene.executor",
+        "kleene.explaining",
         "kleene.runs",
         "kleene.repl.lexer",
-    ),  # the two ask for a statement's kind
+    ),  # the last two ask for a statement's kind
     "duckdb": ("kleene.udfs", *ENGINE, *READERS, "kleene.bench.plain.tables"),  # the last is the rival's own
     "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models", "kleene.bench.importers.rows"),
     "trio": ("kleene.udfs.runtime", *DISPATCH, "kleene.models", "kleene.udfs.waiting"),

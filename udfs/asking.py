@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import attrs
+
 from kleene.planner.errors import Cancelled, KleeneError
 from kleene.udfs.statement import StatementContext, Wanted
 
@@ -113,3 +115,20 @@ class Caller:
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
+
+
+@attrs.frozen
+class IfAffordable:
+    """An ``Asking`` for calls that a statement could do without: each time ``afford`` must agree, and raises where it does not."""
+
+    caller: Caller
+    afford: Callable[[list[Wanted]], None]
+
+    def ask(self, wanted: list[Wanted]) -> None:
+        """Start the calls. Raises what ``afford`` raises, and ``Cancelled``."""
+        self.afford(wanted)
+        self.caller.ask(wanted)
+
+    def wait(self, *, early: bool, not_before: float) -> bool:
+        """As ``Caller.wait``."""
+        return self.caller.wait(early=early, not_before=not_before)

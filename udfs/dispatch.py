@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -103,12 +104,13 @@ class Dispatcher:
             found += len(group.prompts) - len(await self._recall.serve(context, group))
         return found
 
-    async def afford(self, context: StatementContext, wanted: Sequence[Wanted]) -> None:
-        """Raise ``Refused`` where the budget cannot pay for all that is wanted. Asks for nothing."""
+    async def afford(self, context: StatementContext, wanted: Sequence[Wanted], more: int = 0) -> None:
+        """Raise ``Refused`` where the budget cannot pay for all that is wanted, and for so many ``more`` prompts that cost as much as these do
+        on average. Asks for nothing."""
         works: list[Work] = []
         for group in self._groups(context, wanted):
             works += group.works(await self._recall.missing(context, group))
-        self._price(context, works)
+        self._price(context, works, more)
 
     async def estimate(self, context: StatementContext, asks: Sequence[Ask]) -> Estimate:
         """What ``answer`` would send now, sending nothing."""
@@ -168,13 +170,16 @@ class Dispatcher:
 
     # -- pricing -------------------------------------------------------------------------------------------------------------------
 
-    def _price(self, context: StatementContext, works: Sequence[Work]) -> None:
+    def _price(self, context: StatementContext, works: Sequence[Work], more: int = 0) -> None:
         """Refuse a round that cannot fit before a cent of it is spent. Calls are exact; tokens and dollars are estimates here, and each
         request's worst case is reserved before it is sent, so no budget is exceeded either way."""
         total = price_of(works)
         if total.unpriced and context.ledger.remaining().dollars is not None:
             raise unpriced(next(w.lane.route for w in works if w.lane.route.price is None and not w.lane.route.free))
-        misfit = context.ledger.fits(total.calls, total.tokens, total.dollars)
+        times = 1 + more / len(works) if works else 1.0
+        misfit = context.ledger.fits(
+            math.ceil(times * total.calls), math.ceil(times * total.tokens), times * total.dollars
+        )
         if misfit is not None:
             dimension, needed, remaining = misfit
             raise refusal(context, dimension, needed, remaining)

@@ -37,7 +37,7 @@ from kleene.planner.calls import (
     conjuncts,
     copied,
     has_call,
-    nodes,
+    holds,
 )
 from kleene.planner.dialect import CallSQL
 from kleene.planner.joining import Asked, JoinSpec
@@ -262,7 +262,7 @@ class _Block:
 
     def _counted(self, lifted: Lifted, tables: _Tables) -> list[list[int]] | None:
         """For each part its rows, the values of all columns in conditions together, and of those of each condition that reads it."""
-        if any(holds_parameter(part) for part in tables.parts):
+        if any(holds(part, exp.Placeholder, exp.Parameter) for part in tables.parts):
             return None
         items: list[exp.Expr] = []
         widths = []
@@ -477,10 +477,6 @@ def _is_comma(join: exp.Join) -> bool:
 def _is_plain(item: exp.Expr) -> bool:
     """A relation that reads no other: a named table, or a subquery."""
     return isinstance(item, exp.Subquery) or (isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier))
-
-
-def holds_parameter(node: exp.Expr) -> bool:
-    return any(isinstance(n, exp.Placeholder | exp.Parameter) for n in nodes(node))
 
 
 def _count_star() -> exp.Count:

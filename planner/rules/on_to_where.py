@@ -14,16 +14,16 @@ from __future__ import annotations
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
-from kleene.planner.calls import all_of, calls_in, conjuncts, copied, has_call, has_query
-from kleene.planner.volatile import any_volatile
+from kleene.planner.calls import all_in, all_of, conjuncts, copied, has_call, has_query, holds
+from kleene.planner.rules.order import movable
 
 
 def on_to_where(plan: CallPlan, context: PlanContext) -> CallPlan:
-    if not any(_conditions(select) > 1 for select in plan.tree.find_all(exp.Select)):
+    if not any(_conditions(select) > 1 for select in all_in(plan.tree, exp.Select)):
         return plan
     tree = copied(plan.tree)
     changed = False
-    for select in list(tree.find_all(exp.Select)):
+    for select in all_in(tree, exp.Select):
         if _conditions(select) > 1 and not any(has_query(item) for item in select.expressions):
             changed |= _block(select, plan)
     return plan.changed(tree, "on_to_where") if changed else plan
@@ -54,7 +54,7 @@ def _block(select: exp.Select, plan: CallPlan) -> bool:
         if on is None or not _inner(join) or not all(_keeps(later) for later in joins[position + 1 :]):
             continue
         parts = conjuncts(on)
-        found = [part for part in parts if _movable(part, sources, plan)]
+        found = [part for part in parts if movable(part, plan) and _is_qualified(part, sources)]
         if not found:
             continue
         moved += [copied(part) for part in found]
@@ -83,16 +83,10 @@ def _keeps(later: exp.Join) -> bool:
     )
 
 
-def _movable(part: exp.Expr, sources: list[str], plan: CallPlan) -> bool:
-    if not has_call(part) or has_query(part) or any_volatile(part):
-        return False
-    if any(plan.site(call.site).demand is not None for call in calls_in(part)):
-        return False
-    if part.find(exp.Lambda, exp.Comprehension, exp.Star) is not None:
-        return False
-    columns = list(part.find_all(exp.Column))
-    return bool(columns) and all(
-        not column.args.get("db") and sources.count(column.table.lower()) == 1 for column in columns
+def _is_qualified(part: exp.Expr, sources: list[str]) -> bool:
+    """Its columns mean the same beside all sources."""
+    return not holds(part, exp.Star) and all(
+        not column.args.get("db") and sources.count(column.table.lower()) == 1 for column in all_in(part, exp.Column)
     )
 
 

@@ -162,7 +162,7 @@ def over_joins(
     _check_liftable(select, pure, calls)
     block = describe_block(select, context.relations)
     # A condition on one relation has at most its rows as arguments, one on two relations their product: the narrow ones go first.
-    calls = sorted(calls, key=lambda call: len(reads(call, block)))
+    calls = sorted(calls, key=lambda call: len(_reads(call, block)))
     lifted = lift(select, pure, calls, block, context, whole)
     query = lifted.inner
     for call in lifted.calls[:-1]:
@@ -233,7 +233,7 @@ def _check_liftable(select: exp.Select, pure: list[exp.Expr], calls: list[exp.Ex
         raise Opaque  # a nested query may refer to our sources by names that we would have to change
 
 
-def reads(call: exp.Expr, block: Block) -> set[str]:
+def _reads(call: exp.Expr, block: Block) -> set[str]:
     """The sources that a condition reads."""
     found: set[str] = set()
     for column in all_in(call, exp.Column):
@@ -374,4 +374,4 @@ def _free_name(select: exp.Select) -> str:
     return f"kleene_stage_{number}"
 
 
-__all__ = ["Lifted", "lift", "over_joins", "reads", "stage"]
+__all__ = ["Lifted", "lift", "over_joins", "stage"]

@@ -135,3 +135,31 @@ def test_tools_tell_their_uses_and_statements_without_calls_their_total(tmp_path
     with engine(workspace=tmp_path) as (k, _):
         text = shown(k, "SELECT l.text FROM files('*.txt') f, LATERAL lines(f.path) l WHERE llm_bool(l.text || '?')")
         assert "[tool]  1 → 1 use" in text and "2 → 2 calls" in text, text
+
+
+def test_a_statement_is_planned_once_for_its_analysis() -> None:
+    """Planning counts the rows of a join: what its rows are computed by tells how often."""
+    con = duckdb.connect()
+    times = 0
+
+    def tick(value: int) -> int:
+        nonlocal times
+        times += value == 0
+        return value
+
+    def taken() -> int:
+        nonlocal times
+        now, times = times, 0
+        return now
+
+    con.create_function("tick", tick, ["BIGINT"], "BIGINT", side_effects=False)
+    with engine(con=con) as (k, _):
+        k.sql("CREATE FUNCTION f(v TEXT) RETURNS BOOLEAN AS PROMPT 'Is {v} f?'")
+        k.sql("SET memo = off")
+        sql = "SELECT a.i FROM (SELECT tick(i) AS i FROM range(3) r(i)) a, (SELECT i FROM range(3) r(i)) b WHERE f('a' || a.i) AND f('b' || b.i)"
+        k.sql(f"EXPLAIN {sql}")
+        planned_and_counted = taken()
+        k.sql(sql)
+        planned_and_run = taken()
+        k.sql(f"EXPLAIN ANALYZE {sql}")
+        assert taken() == planned_and_counted + planned_and_run - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import duckdb
@@ -10,6 +9,7 @@ import duckdb
 from kleene.planner.errors import ToolError
 from kleene.session.context import Inline, text_feed
 from kleene.store.store import LOCKDOWN
+from kleene.udfs.walls import alarm
 
 SECONDS = 60.0
 FETCHED = 1_000
@@ -33,20 +33,17 @@ class Tables:
 
     def query(self, sql: str) -> tuple[tuple[str, ...], list[tuple[Any, ...]], bool]:
         """Columns, the first rows, and whether there are more. Raises ``ToolError``."""
-        timer = threading.Timer(SECONDS, self._con.interrupt)
-        timer.start()
         try:
-            cursor = self._con.execute(sql)
-            if cursor.description is None:
-                return (), [], False
-            rows = cursor.fetchmany(FETCHED + 1)
-            return tuple(d[0] for d in cursor.description), rows[:FETCHED], len(rows) > FETCHED
+            with alarm(SECONDS, self._con.interrupt):
+                cursor = self._con.execute(sql)
+                if cursor.description is None:
+                    return (), [], False
+                rows = cursor.fetchmany(FETCHED + 1)
+                return tuple(d[0] for d in cursor.description), rows[:FETCHED], len(rows) > FETCHED
         except duckdb.InterruptException:
             raise ToolError(f"not done after {SECONDS:g} seconds", kind="timed out") from None
         except duckdb.Error as error:
             raise ToolError(str(error).strip(), kind="invalid arguments") from None
-        finally:
-            timer.cancel()
 
     def interrupt(self) -> None:
         self._con.interrupt()
