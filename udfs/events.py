@@ -291,31 +291,38 @@ class FinalRecorded(Event):
 Sink = Callable[[Event], None]
 
 
+@attrs.frozen(eq=False)
+class _Subscription:
+    sink: Sink
+    blocks: bool
+
+
 class EventStream:
     """Fans events out to subscribers, in order of subscription. A subscriber must be quick and must not raise; one that raises is dropped
     and its error kept in ``failures``."""
 
     def __init__(self) -> None:
-        self._sinks: list[Sink] = []
-        self._takes_blocks: list[Sink] = []
+        self._subscriptions: list[_Subscription] = []
         self.failures: list[BaseException] = []
 
     def subscribe(self, sink: Sink, *, blocks: bool = False) -> Callable[[], None]:
-        """``blocks``: the sink takes ``CallsFinished`` as it is; the others get each of its calls."""
-        self._sinks.append(sink)
-        if blocks:
-            self._takes_blocks.append(sink)
-        return lambda: self._sinks.remove(sink) if sink in self._sinks else None
+        """``blocks``: the sink takes ``CallsFinished`` as it is; the others get each of its calls. What is returned ends this subscription."""
+        subscription = _Subscription(sink, blocks)
+        self._subscriptions.append(subscription)
+        return lambda: self._end(subscription)
 
     def emit(self, event: Event) -> None:
-        for sink in list(self._sinks):
+        for subscription in list(self._subscriptions):
             try:
-                if isinstance(event, CallsFinished) and sink not in self._takes_blocks:
+                if isinstance(event, CallsFinished) and not subscription.blocks:
                     for one in event.one_by_one():
-                        sink(one)
+                        subscription.sink(one)
                 else:
-                    sink(event)
+                    subscription.sink(event)
             except Exception as error:
                 self.failures.append(error)
-                if sink in self._sinks:
-                    self._sinks.remove(sink)
+                self._end(subscription)
+
+    def _end(self, subscription: _Subscription) -> None:
+        if subscription in self._subscriptions:
+            self._subscriptions.remove(subscription)
