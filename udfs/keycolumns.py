@@ -15,6 +15,7 @@ import pyarrow as pa
 
 FEW = 1024  # rows from which a vector is worth a column
 MOSTLY_DISTINCT = 0.75
+REACH = 2**31 - 2  # bytes of text that one Arrow array holds with offsets of 32 bits
 
 
 class KeyColumn(Sequence[str]):
@@ -62,13 +63,13 @@ class NotedColumns:
 
     def weight(self) -> int:
         """Bytes of the distinct keys."""
-        vectors = list(self.vectors)
+        vectors = alike(list(self.vectors))
         return int(pa.chunked_array(vectors).unique().nbytes) if vectors else 0
 
     def known(self, others: Sequence[str]) -> KnownColumn:
         """The distinct keys of all vectors and of ``others``, to be filled with answers."""
-        vectors = [*self.vectors, pa.array(others, pa.string())] if others else self.vectors
-        encoded = pa.chunked_array(vectors).dictionary_encode()
+        vectors = [*self.vectors, pa.array(others, pa.large_string())] if others else self.vectors
+        encoded = pa.chunked_array(alike(vectors)).dictionary_encode()
         keys = encoded.chunk(0).dictionary
         return KnownColumn(KeyColumn(keys), self.vectors, [c.indices for c in encoded.chunks])
 
@@ -86,6 +87,7 @@ class KnownColumn:
             self._at.setdefault(_ends(vector), []).append(number)
         self._parts: list[tuple[np.ndarray[Any, Any], pa.Array]] = []
         self._values: pa.Array | None = None
+        self._released: dict[Any, Any] | None = None
         self._lock = threading.Lock()
 
     def give(self, at: np.ndarray[Any, Any], values: pa.Array) -> None:
@@ -94,6 +96,8 @@ class KnownColumn:
             self._parts.append((at, values))
             self._values = None
             self.count += len(at)
+            if self._released is not None:
+                self._hand_over(self._released, self._parts[-1:])
 
     def answer(self, vector: pa.Array) -> pa.Array | None:
         """The answers of a vector's rows, where it is one of those that were noted and all of its keys have one."""
@@ -101,28 +105,46 @@ class KnownColumn:
             return None
         for number in self._at.get(_ends(vector), ()):
             if vector.equals(self._vectors[number]):
-                return self._all().take(self._indices[number])
+                found = self._all().take(self._indices[number])
+                return found.cast(pa.string()) if pa.types.is_large_string(found.type) else found
         return None
 
-    def items(self) -> dict[str, Any]:
-        """All answers by key."""
+    def release(self, given: dict[Any, Any]) -> None:
+        """Hand all answers over by their keys, and those that are still to come; an answer that is there already stays."""
+        with self._lock:
+            self._released = given
+            self._hand_over(given, self._parts)
+
+    def _hand_over(self, given: dict[Any, Any], parts: list[tuple[np.ndarray[Any, Any], pa.Array]]) -> None:
         strings = self.keys._strings()
-        found: dict[str, Any] = {}
-        for at, values in self._parts:
-            found.update(zip(map(strings.__getitem__, at.tolist()), values.to_pylist(), strict=True))
-        return found
+        for at, values in parts:
+            for key, value in zip(map(strings.__getitem__, at.tolist()), values.to_pylist(), strict=True):
+                given.setdefault(key, value)
 
     def _all(self) -> pa.Array:
         """The answers in the order of the keys."""
         with self._lock:
             if self._values is None:
                 places = np.concatenate([at for at, _ in self._parts])
-                values = pa.concat_arrays([v for _, v in self._parts])
+                values = joined([v for _, v in self._parts])
                 of = np.empty(len(self.keys), np.int64)
                 of[places] = np.arange(len(places))
                 self._values = values.take(pa.array(of))
                 self._parts = [(np.arange(len(of)), self._values)]
             return self._values
+
+
+def alike(arrays: list[pa.Array]) -> list[pa.Array]:
+    """The arrays, texts with offsets of one width: of 32 bits where these reach all of them together, else of 64."""
+    if not any(pa.types.is_string(a.type) or pa.types.is_large_string(a.type) for a in arrays):
+        return arrays
+    kind = pa.string() if sum(a.nbytes for a in arrays) <= REACH else pa.large_string()
+    return [a if a.type == kind else a.cast(kind) for a in arrays]
+
+
+def joined(arrays: list[pa.Array]) -> pa.Array:
+    """The arrays as one."""
+    return pa.concat_arrays(alike(arrays))
 
 
 def _ends(vector: pa.Array) -> tuple[int, Any, Any]:

@@ -56,6 +56,7 @@ class SiteAnswers:
     watch: bool = False
     seen: set[Key] = attrs.field(factory=set)
     tokens: dict[Key, int] = attrs.field(factory=dict)
+    keyed: dict[int, Key] = attrs.field(factory=dict, init=False)  # the other way round
     weight: Weight | None = None
     _serial: Iterator[int] = attrs.field(factory=lambda: itertools.count(1))
 
@@ -65,8 +66,7 @@ class SiteAnswers:
     def answers(self) -> dict[Key, Any]:
         known = self.known
         if known is not None:
-            for key, value in known.items().items():
-                self.given.setdefault(key, value)
+            known.release(self.given)
             self.known = None
         return self.given
 
@@ -100,6 +100,7 @@ class SiteAnswers:
         if found is None:
             number = int(self.name.rpartition(":")[2])
             found = self.tokens.setdefault(key, next(self._serial) * self.TOKENS + number)
+            self.keyed[found] = key
         return found
 
     def keys(self, arguments: tuple[pa.StringArray, ...], rows: int) -> list[Any]:

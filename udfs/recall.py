@@ -11,6 +11,7 @@ import trio
 
 from kleene.planner.specs import Usage
 from kleene.udfs.answers import Answered, Unknown
+from kleene.udfs.keycolumns import joined
 from kleene.udfs.lookups import ARROW_TYPES
 from kleene.udfs.protocols import Reply
 from kleene.udfs.work import Group, Lane, route_key
@@ -159,7 +160,7 @@ def column_of(lane: Lane, found: pa.Table) -> pa.Array | None:
     """The values of remembered replies as a column, read once each; None where some are no plain answers, or most are their own."""
     if found["kind"].unique().to_pylist() != ["answer"]:
         return None
-    texts = found["text"].combine_chunks()
+    texts = joined(found["text"].chunks)
     if lane.spec.answer.kind == "text":
         return texts
     replies = texts.dictionary_encode()

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import kleene
 from kleene.udfs import keycolumns
 from kleene.udfs.keycolumns import KeyColumn, NotedColumns
+from kleene.udfs.lookups import SiteAnswers
 
 
 def rows(seed: int, count: int, distinct: int) -> list[str | None]:
@@ -62,12 +64,59 @@ def test_keys_are_distinct_and_null_is_none() -> None:
     half = len(places) // 2
     for part in (places[:half], places[half:]):
         assert known.answer(pa.array(second)) is None, "not all have an answer yet"
-        known.give(keycolumns.np.array(part), upper.take(pa.array(part)))
+        known.give(np.array(part), upper.take(pa.array(part)))
     answered = known.answer(pa.array(second))
     assert answered is not None
     assert answered.to_pylist() == ["A3", None, "B", "B", None]
     assert known.answer(pa.array(["a3", None, "b", "x", None])) is None, "a vector that was not noted"
-    assert known.items() == {k: k.upper() for k in known.keys}
+    given: dict[Any, Any] = {"b": "was here"}
+    known.release(given)
+    assert given == {**{k: k.upper() for k in known.keys}, "b": "was here"}
+
+
+def test_answers_that_come_late_find_their_site() -> None:
+    """A run that looks an answer up while others are still being looked up takes the column apart."""
+    site = SiteAnswers("1:1")
+    vector = pa.array([f"a{i}" for i in range(1500)])
+    assert site.take(vector)
+    site.take_notes()
+    known = site.known
+    assert known is not None
+    known.give(np.arange(1000), pa.array([f"A{i}" for i in range(1000)]))
+    assert len(site.answers) == 1000
+    assert site.known is None
+    known.give(np.arange(1000, 1500), pa.array([f"A{i}" for i in range(1000, 1500)]))
+    assert site.answers == {f"a{i}": f"A{i}" for i in range(1500)}
+    answered = known.answer(vector)  # of a thread that was at it
+    assert answered is not None
+    assert answered.to_pylist() == [f"A{i}" for i in range(1500)]
+
+
+def test_more_text_than_offsets_of_32_bits_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keycolumns, "REACH", 30_000)
+    noted = NotedColumns()
+    noted.vectors += [pa.array([f"{v}{i}" for i in range(1500)]) for v in "abc"]
+    known = noted.known(["one more"])
+    assert known.keys.array.type == pa.large_string()
+    assert noted.weight() > 30_000
+    upper = [k.upper() for k in known.keys]
+    for start in range(0, len(upper), 1000):  # the parts' own offsets do reach
+        part = upper[start : start + 1000]
+        known.give(np.arange(start, start + len(part)), pa.array(part, pa.string()))
+    for vector in noted.vectors:
+        answered = known.answer(vector)
+        assert answered is not None
+        assert answered.type == pa.string()
+        assert answered.to_pylist() == [k.upper() for k in vector.to_pylist()]
+
+
+@pytest.mark.slow
+def test_more_than_two_gigabytes_of_distinct_keys() -> None:
+    noted = NotedColumns()
+    noted.vectors += [pa.array([letter * (300 << 20)]) for letter in "abcdefgh"]
+    known = noted.known([])
+    assert known.keys.array.nbytes > 2**31
+    assert noted.weight() > 2**31
 
 
 def test_few_rows_and_repeated_ones_are_noted_one_by_one() -> None:
