@@ -408,10 +408,9 @@ class Route(RouteNotes):
     def _names(self, tokens: Numbers) -> dict[int, tuple[str, Key]]:
         """What tokens stand for."""
         found: dict[int, tuple[str, Key]] = {}
-        wanted = set(tokens.tolist())
-        for of_site in {self._number(t) for t in wanted}:
-            site = self.sites[of_site]
-            found.update((t, (site.name, key)) for key, t in site.tokens.items() if t in wanted)
+        for token in tokens.tolist():
+            site = self.sites[self._number(token)]
+            found[token] = (site.name, site.keyed[token])
         return found
 
     def _asked(self, tokens: Numbers) -> list[Asked]:

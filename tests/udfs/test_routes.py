@@ -159,3 +159,23 @@ def test_a_row_whose_answer_is_out_asks_for_nothing_else(con: duckdb.DuckDBPyCon
     session = Session(con, lookups)
     session.run("VALUES ('a', 'b'), ('c', 'd')")
     assert session.choose(s1={"a"}) == [Asked("1:1", ["c"])]
+
+
+def test_a_small_question_looks_up_few_tokens(con: duckdb.DuckDBPyConnection, lookups: Lookups) -> None:
+    """Each question is put often: it must not walk through all that the statement has looked at."""
+
+    class NoWalk(dict[Any, int]):
+        def items(self) -> Any:
+            raise AssertionError("all tokens were walked through")
+
+        __iter__ = items
+
+    session = Session(con, lookups)
+    for site in session.sites.values():
+        site.tokens = NoWalk()
+    session.run("SELECT 'k' || i, 'k' || i FROM range(50) t(i)")
+    asked = session.choose()
+    assert [len(one.keys) for one in asked] == [50]
+    session.answer(1, 10, asked)
+    session.run("SELECT 'k' || i, 'k' || i FROM range(50) t(i)")
+    assert session.choose() == [Asked("1:2", [f"k{i}" for i in range(10)])]
