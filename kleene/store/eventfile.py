@@ -11,6 +11,7 @@ from typing import Any
 from kleene.udfs.text import clean
 
 ROTATE_BYTES = 64_000_000
+SEALED = "EventsSealed"  # the first line of a file: it says whose it is, and is no event
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)  # json.dumps builds one a call
 
 
@@ -29,13 +30,18 @@ def older(path: Path) -> Path:
 
 
 class EventFile:
-    """Appends events, for one thread. Each batch is one write to a file in append mode, so that several writers do not mix lines."""
+    """Appends events, for one thread. Each batch is one write to a file in append mode, so that several writers do not mix lines.
 
-    def __init__(self, path: Path, *, rotate_bytes: int = ROTATE_BYTES):
+    ``head`` is the line that a new file begins with.
+    """
+
+    def __init__(self, path: Path, *, rotate_bytes: int = ROTATE_BYTES, head: dict[str, Any] | None = None):
         self.path = path
+        self._head = b"" if head is None else line(head)
         self._rotate_bytes = rotate_bytes
         self._descriptor: int | None = None
         self._torn = False
+        self._empty = False
 
     def append(self, events: Iterable[dict[str, Any]]) -> None:
         """Writes the events. Raises OSError; what was written in part is skipped by readers."""
@@ -47,9 +53,11 @@ class EventFile:
         if not data:
             return
         descriptor = self._open()
+        if self._empty:
+            data = self._head + data
         if self._torn:
             data = b"\n" + data
-        self._torn = True
+        self._torn, self._empty = True, False
         while data:
             data = data[os.write(descriptor, data) :]
         self._torn = False
@@ -77,7 +85,8 @@ class EventFile:
         if self._descriptor is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
             self._descriptor = os.open(self.path, flags, 0o600)
-            if os.fstat(self._descriptor).st_size > 0:
+            self._empty = os.fstat(self._descriptor).st_size == 0
+            if not self._empty:
                 os.lseek(self._descriptor, -1, os.SEEK_END)
                 self._torn = os.read(self._descriptor, 1) != b"\n"
             else:
@@ -92,7 +101,12 @@ def line(event: dict[str, Any]) -> bytes:
 
 def read_events(path: str | Path) -> Iterator[dict[str, Any]]:
     """The events of a file, those of its older part first. A line that was torn is left out, a missing file has none."""
-    for part in (older(Path(path)), Path(path)):
+    return read_parts((older(Path(path)), Path(path)))
+
+
+def read_parts(parts: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    """The events of these files."""
+    for part in parts:
         try:
             file = part.open("rb")
         except FileNotFoundError:
@@ -103,5 +117,5 @@ def read_events(path: str | Path) -> Iterator[dict[str, Any]]:
                     event = json.loads(raw)
                 except ValueError:
                     continue
-                if isinstance(event, dict) and isinstance(event.get("event"), str):
+                if isinstance(event, dict) and isinstance(event.get("event"), str) and event["event"] != SEALED:
                     yield event

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from kleene.planner.errors import ConfigError, KleeneError, StoreLocked
+from kleene.store.eventfile import events_path
 from kleene.store.folder import beside, wal
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from kleene.store.seal import Origin
 
 HOLDER = re.compile(r"Conflicting lock is held in (.*?) \(PID (\d+)\)")
 CORRUPT = re.compile(
@@ -27,10 +30,13 @@ OURS: dict[str, str | bool | int | float | list[str]] = {"custom_user_agent": "k
 store locks for good."""
 
 
-def connect(path: Path, *, lock_wait_s: float = 0.0, read_only: bool = False) -> DuckDBPyConnection:
+def connect(
+    path: Path, *, lock_wait_s: float = 0.0, read_only: bool = False, origin: Origin | None = None
+) -> DuckDBPyConnection:
     """Opens the file, waiting up to ``lock_wait_s`` seconds while another process holds it.
 
-    Raises ``StoreLocked`` after that, and ``ConfigError`` on anything else; a corrupt store is renamed first, never deleted.
+    Raises ``StoreLocked`` after that, and ``ConfigError`` on anything else. A corrupt file that is ``origin``'s store is renamed first, never
+    deleted; anybody else's stays as it is.
     """
     end = time.monotonic() + lock_wait_s
     while True:
@@ -39,7 +45,7 @@ def connect(path: Path, *, lock_wait_s: float = 0.0, read_only: bool = False) ->
         except duckdb.Error as error:
             text = str(error)
             if "Could not set lock" not in text:
-                raise explain(path, text, set_aside=not read_only) from error
+                raise explain(path, text, origin) from error
             if time.monotonic() >= end:
                 raise locked(path, text) from error
         time.sleep(LOCK_POLL_S)
@@ -56,8 +62,8 @@ def locked(path: Path, text: str) -> StoreLocked:
     )
 
 
-def explain(path: Path, text: str, *, set_aside: bool = True) -> KleeneError:
-    """The error for a file that DuckDB does not open. Renames a corrupt store; a file that never was one is left alone."""
+def explain(path: Path, text: str, origin: Origin | None = None) -> KleeneError:
+    """The error for a file that DuckDB does not open. Renames a corrupt store of ``origin``'s; any other file is left alone."""
     text = text.replace(str(path.resolve()), path.name).replace(str(path), path.name)  # a folder may be called corrupt
     if NEWER.search(text) and not text.startswith("Corrupt"):
         return ConfigError(
@@ -73,13 +79,17 @@ def explain(path: Path, text: str, *, set_aside: bool = True) -> KleeneError:
         return ConfigError(
             f"the store {path} cannot be opened: {first_line(text)}", hint="use another store with --store PATH"
         )
-    if not set_aside:
-        return ConfigError(
-            f"the store {path} is corrupt: {first_line(text)}", hint="open it for writing once: it is then set aside"
-        )
-    if not looks_ours(path):
+    made = is_made_here(path) or (origin is not None and origin.wrote(events_path(path)))
+    if not made and not is_duckdb(path):
         return ConfigError(
             f"{path} is not a DuckDB database", hint="it was left as it is; use another store with --store PATH"
+        )
+    if origin is None or not made:
+        return ConfigError(
+            f"the store {path} is corrupt: {first_line(text)}",
+            hint="open it for writing once: it is then set aside"
+            if made
+            else "it was left as it is; move it away, or use another store with --store PATH",
         )
     aside = beside(path, ".corrupt")
     path.rename(aside)
@@ -91,10 +101,13 @@ def explain(path: Path, text: str, *, set_aside: bool = True) -> KleeneError:
     )
 
 
-def looks_ours(path: Path) -> bool:
-    """Says whether a file that DuckDB refuses was a store: by its name, its folder or DuckDB's mark in it."""
-    if path.suffix in (".duckdb", ".db") or path.parent.name == ".kleene":
-        return True
+def is_made_here(path: Path) -> bool:
+    """Whether a file that cannot be read lies where nothing but stores is made."""
+    return path.absolute().parent.name == ".kleene"
+
+
+def is_duckdb(path: Path) -> bool:
+    """Whether a file begins as DuckDB's do."""
     try:
         with path.open("rb") as file:
             return file.read(12)[8:12] == b"DUCK"

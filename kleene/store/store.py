@@ -16,8 +16,9 @@ from kleene.planner.errors import ConfigError
 from kleene.store.contents import contents, has_table
 from kleene.store.folder import MEMORY, beside, make_folder, make_private
 from kleene.store.opening import connect, explain
-from kleene.store.origin import Origin, connect_to_own
+from kleene.store.origin import connect_to_own
 from kleene.store.schema import MIGRATIONS, VERSION_TABLE, Migration
+from kleene.store.seal import Origin
 from kleene.udfs.memo import Memo
 
 if TYPE_CHECKING:
@@ -37,12 +38,19 @@ SETUP_TRIES = 20  # two threads may open the same new store at the same moment
 class Store:
     """An open store. Engines of one process that open the same path share one DuckDB instance, which ends with the last of them.
 
-    ``path`` is None in memory. ``notes`` are sentences for the user about what opening did (a migration, say).
+    ``path`` and ``origin`` are None in memory. ``notes`` are sentences for the user about what opening did (a migration, say).
     """
 
-    def __init__(self, connection: DuckDBPyConnection, path: Path | None, notes: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        connection: DuckDBPyConnection,
+        path: Path | None,
+        notes: tuple[str, ...] = (),
+        origin: Origin | None = None,
+    ):
         self._connection = connection
         self.path = path
+        self.origin = origin
         self.notes = notes
         self._memos: list[Memo] = []
         self._closed = False
@@ -82,16 +90,16 @@ class Store:
                 notes += (
                     f"the store was brought from version {version} to {migrations[-1].version}; {copy.name} is a copy of the old one",
                 )
-                con = connect(place, lock_wait_s=lock_wait_s)
+                con = connect(place, lock_wait_s=lock_wait_s, origin=origin)
             prepare(con, version, migrations, origin)
         except duckdb.Error as error:
             con.close()
-            raise explain(place, str(error)) from error
+            raise explain(place, str(error), origin) from error
         except BaseException:
             con.close()
             raise
         make_private(place)
-        return cls(con, place.absolute(), notes)
+        return cls(con, place.absolute(), notes, origin)
 
     def cursor(self) -> DuckDBPyConnection:
         """A connection of its own to the instance, for one thread at a time. The caller closes it."""

@@ -54,7 +54,10 @@ class TraceWriter:
         self.lost = 0
         self._path = store.path
         self._cursor = store.cursor()
-        self._file = None if store.path is None else EventFile(events_path(store.path), rotate_bytes=rotate_bytes)
+        self._file: EventFile | None = None
+        if store.path is not None:
+            head = None if store.origin is None else store.origin.head()
+            self._file = EventFile(events_path(store.path), rotate_bytes=rotate_bytes, head=head)
         self._forms = Forms()
         self._on_problem = on_problem
         self._problems: list[str] = []

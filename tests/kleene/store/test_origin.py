@@ -13,9 +13,11 @@ import duckdb
 import pytest
 
 from kleene.planner.errors import ConfigError
-from kleene.store import Store
-from kleene.store.origin import KEY_FILE, Origin, trust, untrusted, user_key
+from kleene.store import Store, TraceWriter
+from kleene.store.origin import trust, untrusted
 from kleene.store.readonly import open_readonly
+from kleene.store.seal import KEY_FILE, Origin, user_key
+from kleene.udfs.events import RunStarted
 from tests.kleene.cli.doubles import invoke
 from tests.kleene.engines import CountingModel, engine
 from tests.kleene.scripted import Script, sql
@@ -168,7 +170,67 @@ def test_events_go_where_their_store_goes(place: Path, other: Path) -> None:
     }
     theirs = aside.with_name(aside.name + ".events.jsonl").read_text()
     trust(place, aside)
-    assert events.read_text() == theirs and place.with_name("run.duckdb.before.events.jsonl").exists()
+    head, _, rest = events.read_text().partition("\n")
+    assert '"EventsSealed"' in head and rest == theirs
+    assert Origin.of(place).wrote(events) and place.with_name("run.duckdb.before.events.jsonl").exists()
+
+
+def test_events_that_a_checkout_brings_alone_are_not_shown(place: Path, other: Path) -> None:
+    planted(place, other)
+    events = place.with_name("run.events.jsonl")
+    theirs = events.read_text()
+    shutil.copy(events, events.with_name(events.name + ".1"))
+    place.unlink()
+    said: list[str] = []
+    with Store.open(place) as store:
+        names = ("run.events.jsonl.foreign", "run.events.jsonl.1.foreign")
+        assert store.notes == (
+            f"events beside the store run.duckdb were not written by you at this place: set aside as {', '.join(names)}",
+        )
+        assert [place.with_name(n).read_text() for n in names] == [theirs, theirs]
+        events.write_text(theirs)  # brought while the store is in use
+        with open_readonly(place, say=said.append) as con:
+            assert con.execute("SELECT count(*) FROM trace_calls").fetchone() == (0,)
+        with TraceWriter(store) as writer:
+            writer(RunStarted(at=1.0, run="mine", task="t"))
+            writer.flush()
+        with open_readonly(place) as con:
+            assert con.execute("SELECT count(*) FROM trace_runs").fetchone() == (0,)
+        events.unlink()
+        with TraceWriter(store) as writer:
+            writer(RunStarted(at=2.0, run="mine too", task="t"))
+            writer.flush()
+            with open_readonly(place, say=said.append) as con:
+                assert con.execute("SELECT run FROM trace_runs").fetchall() == [("mine too",)]
+    busy = "the store is in use by another connection"
+    assert said == [
+        f"{busy}, and run.events.jsonl was not written by you at this place: the trace is empty",
+        f"{busy}: the trace is read from run.events.jsonl, which may not go back to its beginning",
+    ]
+
+
+@pytest.mark.parametrize(
+    "head", ["", "{", "[]", "null", '{"event":"EventsSealed"}', '{"event":"EventsSealed","seal":1}', "[" * 4000]
+)
+def test_a_head_that_is_none(place: Path, head: str) -> None:
+    place.parent.mkdir(parents=True)
+    events = place.with_name("run.events.jsonl")
+    events.write_text(head + "\n")
+    assert not Origin.of(place).wrote(events)
+    answered(place)
+    assert Origin.of(place).wrote(events) and not Origin.of(place.with_name("x.duckdb")).wrote(events)
+
+
+@pytest.mark.parametrize("name", ["shop.db", "shop.duckdb", ".kleene/notes.txt"])
+def test_what_is_no_store_is_neither_trusted_nor_renamed(place: Path, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"mine" * 5000)
+    with pytest.raises(ConfigError, match=r"is not a DuckDB database|is corrupt"):
+        trust(place, file)
+    done = invoke("memo", "trust", str(file), "--yes", "--workspace", str(tmp_path))
+    assert done.code == 2 and str(file) in done.err
+    assert file.read_bytes() == b"mine" * 5000 and not list(tmp_path.glob("**/*.corrupt"))
 
 
 def test_a_file_system_without_links_keeps_a_key_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,10 +96,21 @@ def test_a_store_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     assert caught.value.hint == "it is made by the first run; --store names another place"
 
 
-def test_a_corrupt_store_is_reported_and_not_touched_by_a_reader(tmp_path: Path) -> None:
-    path = tmp_path / "run.duckdb"
+@pytest.mark.parametrize(
+    ("folder", "told", "hint"),
+    [
+        (".kleene", "the store {} is corrupt: ", "open it for writing once: it is then set aside"),
+        ("mine", "{} is not a DuckDB database", "it was left as it is; use another store with --store PATH"),
+    ],
+)
+def test_a_corrupt_store_is_reported_and_not_touched_by_a_reader(
+    tmp_path: Path, folder: str, told: str, hint: str
+) -> None:
+    path = tmp_path / folder / "run.duckdb"
+    path.parent.mkdir()
     path.write_bytes(b"junk" * 5000)
     with pytest.raises(ConfigError) as caught:
         open_readonly(path)
-    assert caught.value.hint == "open it for writing once: it is then set aside"
+    assert told.format(path) in str(caught.value)
+    assert caught.value.hint == hint
     assert path.exists()

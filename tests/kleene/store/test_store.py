@@ -16,10 +16,11 @@ import pyarrow as pa
 import pytest
 
 from kleene.planner.errors import ConfigError, StoreLocked
-from kleene.store import Store
+from kleene.store import Store, TraceWriter
 from kleene.store.opening import explain
 from kleene.store.schema import MIGRATIONS, STATE, TRACE, Migration
 from kleene.store.state import CalibrationRecord, State
+from kleene.udfs.events import RunStarted
 from kleene.udfs.memo import MEMO_SCHEMA, MemoEntry
 from tests.kleene.store.processes import Other, holding
 
@@ -165,7 +166,8 @@ def test_a_store_that_another_process_holds_names_it_and_can_be_waited_for(path:
 
 def test_what_was_committed_survives_a_kill_in_the_middle_of_commits(path: Path) -> None:
     code = f"""
-from kleene.store import Store
+from kleene.store import Store, TraceWriter
+from kleene.udfs.events import RunStarted
 from kleene.udfs.memo import MemoEntry
 memo = Store.open({str(path)!r}).memo()
 n = 0
@@ -192,7 +194,8 @@ def test_a_full_disk_is_an_error_of_the_commit_and_costs_nothing_that_was_commit
     code = f"""
 import resource, signal
 import duckdb
-from kleene.store import Store
+from kleene.store import Store, TraceWriter
+from kleene.udfs.events import RunStarted
 from kleene.udfs.memo import MemoEntry, MemoWriter
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 writer = MemoWriter(Store.open({str(path)!r}).memo())
@@ -251,6 +254,29 @@ def test_a_file_that_was_never_a_store_is_left_alone(tmp_path: Path) -> None:
     assert str(caught.value) == f"{notes} is not a DuckDB database"
     assert caught.value.hint == "it was left as it is; use another store with --store PATH"
     assert notes.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["shop.db", "shop.duckdb"])
+def test_a_broken_database_of_the_user_is_left_alone(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with duckdb.connect(str(path)) as con:
+        con.execute("CREATE TABLE mails AS SELECT i FROM range(100000) t(i)")
+    data = bytearray(path.read_bytes())
+    data[4096:12288] = bytes(8192)  # both of its headers
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match=f"the store {path} is corrupt: ") as caught:
+        Store.open(path)
+    assert caught.value.hint == "it was left as it is; move it away, or use another store with --store PATH"
+    assert path.read_bytes() == data
+
+
+def test_a_broken_store_elsewhere_is_known_by_the_events_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "mine.duckdb"
+    with Store.open(path) as store, TraceWriter(store) as writer:
+        writer(RunStarted(at=1.0, run="r", task="t"))
+    path.write_bytes(b"junk" * 5000)
+    with pytest.raises(ConfigError, match=r"is corrupt and was set aside as mine\.duckdb\.corrupt"):
+        Store.open(path)
 
 
 def test_the_name_of_a_folder_does_not_make_a_store_corrupt(tmp_path: Path) -> None:
