@@ -11,11 +11,14 @@ no URL with a password is ever in a request, so none is in a recording.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import json
 import zlib
-from typing import Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any, cast
 
 import attrs
 
@@ -163,13 +166,41 @@ class Recording:
     entries: dict[str, list[Entry]]
 
 
+def is_packed(path: str | Path) -> bool:
+    """Whether a recording of this name is packed by gzip."""
+    return str(path).endswith(".gz")
+
+
+def open_recording(path: Path) -> IO[str]:
+    """A new recording to be written line by line. Raises OSError."""
+    if is_packed(path):
+        return cast("IO[str]", gzip.open(path, "wt", encoding="utf-8", newline="\n"))
+    return open(path, "w", encoding="utf-8", newline="\n")
+
+
+def write_recording(path: Path, lines: Iterable[str], *, packed: bool) -> None:
+    """Write a whole recording; the same lines give the same bytes. Raises OSError."""
+    data = "".join(lines).encode()
+    path.write_bytes(gzip.compress(data, mtime=0) if packed else data)
+
+
+def _text_of(path: str) -> str:
+    """A recording's text, as much as there is of one that was cut off."""
+    data = Path(path).read_bytes()
+    if is_packed(path):
+        packed, data = data, b""
+        while packed:
+            unpacker = zlib.decompressobj(wbits=31)
+            data += unpacker.decompress(packed)
+            packed = unpacker.unused_data
+    return codecs.getincrementaldecoder("utf-8")().decode(data)
+
+
 def read_recording(path: str) -> Recording:
-    """Read a recording, packed by gzip where its name ends in .gz. A last line that was cut off (the recorder was killed) is dropped.
-    Raises ``ConfigError``."""
+    """Read a recording. A last line that was cut off (the recorder was killed) is dropped. Raises ``ConfigError``."""
     try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.endswith(".gz") else open(path, encoding="utf-8") as file:
-            lines = file.read().split("\n")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        lines = _text_of(path).split("\n")
+    except (OSError, zlib.error, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the recording {path}: {error}", hint="make it with --record FILE") from None
     parsed = [
         _parsed(path, number, line, last=number == len(lines)) for number, line in enumerate(lines, 1) if line.strip()

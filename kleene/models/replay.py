@@ -17,13 +17,16 @@ from kleene.models.recording import (
     dump_line,
     error_from_json,
     error_to_json,
+    is_packed,
     key_of,
+    open_recording,
     previous,
     read_recording,
     reply_to_json,
     request_to_json,
     route_to_json,
     sort_lines,
+    write_recording,
 )
 from kleene.planner.errors import ConfigError, did_you_mean
 from kleene.udfs.protocols import Message, ProviderError, Reply, Request, Route, ToolSpec
@@ -36,7 +39,7 @@ class Recorder:
     """A ``CallHandler`` that writes down what passes through another.
 
     Every line is on disk before its reply is used; ``aclose`` rewrites the file sorted, so that two recordings of one run are equal byte for
-    byte. An existing file is replaced at once. Raises ``ConfigError`` where the file cannot be written.
+    byte. A file named .gz is packed. An existing file is replaced at once. Raises ``ConfigError`` where the file cannot be written.
     """
 
     def __init__(
@@ -94,8 +97,8 @@ class Recorder:
             self._file = None
             self._header["routes"] = {alias: route_to_json(route) for alias, route in sorted(self._routes.items())}
             partial = self._path.with_name(self._path.name + ".partial")
-            with open(partial, "w", encoding="utf-8", newline="\n") as out:
-                out.writelines(dump_line(value) for value in [self._header, *sort_lines(self._lines)])
+            lines = (dump_line(value) for value in [self._header, *sort_lines(self._lines)])
+            write_recording(partial, lines, packed=is_packed(self._path))
             os.replace(partial, self._path)
 
     def _keep(self, request: Request, key: str, name: str, value: dict[str, Any]) -> None:
@@ -113,7 +116,7 @@ class Recorder:
     def _open(self) -> IO[str]:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            return open(self._path, "w", encoding="utf-8", newline="\n")
+            return open_recording(self._path)
         except OSError as error:
             raise ConfigError(
                 f"cannot write the recording {self._path}: {error.strerror}", hint="check --record FILE"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -243,6 +244,34 @@ def test_a_recording_that_was_killed_is_still_read(tmp_path: Path) -> None:
     killed.write_text(path.read_text() + '{"key": "cut')
     recorder.finish()
     assert play(Replay(killed), [ask("a"), ask("b")]) == ["<a>", "<b>"]
+
+
+def test_a_recording_named_gz_is_packed_whether_finished_or_killed(tmp_path: Path) -> None:
+    plain, path = tmp_path / "r.jsonl", tmp_path / "r.jsonl.gz"
+    requests = [ask("a"), ask("b ü"), *TURNS]
+    said = record(plain, requests)
+
+    async def killed() -> bytes:
+        handler = build_handler(model(), Config(), record=path)
+        for request in requests:
+            await handler.send(request, handler.route(request.alias))
+        data = path.read_bytes()
+        await handler.aclose()
+        return data
+
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(run(killed))
+    assert gzip.decompress(path.read_bytes()) == plain.read_bytes()
+    for file in (path, cut):
+        assert play(Replay(file), requests) == said
+    before = path.read_bytes()
+    record(path, requests)
+    assert path.read_bytes() == before
+    data = bytearray(before)
+    data[-6] ^= 1  # its checksum
+    path.write_bytes(data)
+    with pytest.raises(ConfigError, match="cannot read the recording"):
+        Replay(path)
 
 
 @pytest.mark.parametrize(
