@@ -51,6 +51,7 @@ def attach(
     lock_wait: float = 0.0,
     config: Config | None = None,
     otel: Any = None,
+    fresh: bool = False,
 ) -> Engine:
     """Put Kleene on a DuckDB connection that is open already.
 
@@ -62,7 +63,8 @@ def attach(
     ``otel`` sends OpenTelemetry's spans (extra ``kleene[otel]``): True to the program's tracer provider, or give one; None does so where
     the environment names an OTLP endpoint.
     ``mcp``: the tools of MCP servers beside your own ``tools``: True for the configured servers (``kleene.mcp.entries``), the path of an
-    ``mcpServers`` file, or what would stand in one. Raises ``StoreLocked``,
+    ``mcpServers`` file, or what would stand in one. ``fresh``: the connection was made for this and holds nothing, so that no macro of yours is
+    looked for, which takes 10 ms. Raises ``StoreLocked``,
     ``ConfigError`` and ``BusyConnection``.
     """
     if trust not in ("host", "model"):
@@ -111,7 +113,9 @@ def attach(
             private=own_files(config, workspace, services.store.path, mcp),
             more=theirs,
         )
-        engine = Engine(con, services, ledger=ledger, trust=trust, workspace=workspace, owns_services=True, tools=box)
+        engine = Engine(
+            con, services, ledger=ledger, trust=trust, workspace=workspace, owns_services=True, tools=box, fresh=fresh
+        )
         engine.state.catalog = engine.state.catalog.with_tools(box.functions())
         notes += engine.notes
         engine.notes = notes  # the servers go on to say what happens to them
@@ -128,6 +132,7 @@ def connect(path: str | Path = ":memory:", *, read_only: bool = False, locked: b
     ``read_only``: the file is not changed. ``locked``: statements reach no file, extension or setting of DuckDB.
     """
     try:
+        fresh = str(path) == ":memory:"
         con = duckdb.connect(str(path), read_only=read_only)
     except duckdb.Error as error:
         raise ConfigError(
@@ -135,7 +140,7 @@ def connect(path: str | Path = ":memory:", *, read_only: bool = False, locked: b
             hint="another process may have it open; give another file or a read-only copy",
         ) from None
     try:
-        engine = attach(con, **options)
+        engine = attach(con, fresh=fresh, **options)
         for statement in LOCKDOWN if locked else ():
             con.execute(statement)
     except BaseException:

@@ -72,7 +72,8 @@ class Executor:
     """Runs CallSQL on a connection. One statement runs at a time: calls from several threads wait for each other.
 
     ``trust``: ``host`` for a person's own statements, ``model`` for SQL that a model wrote. ``schema`` is the schema that holds a
-    session's tables; it sees no others. ``protected`` are those of them that a model's statement may not change.
+    session's tables; it sees no others. ``protected`` are those of them that a model's statement may not change. ``fresh`` is that of
+    ``attach``.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class Executor:
         workspace: str | Path = ".",
         owns_services: bool = True,
         plain_names: bool = True,
+        fresh: bool = False,
         connection: Connection | None = None,
         protected: frozenset[str] = frozenset(),
         tools: Toolbox | None = None,
@@ -122,8 +124,10 @@ class Executor:
         self._registration = Registration(con, self._lookups, in_transaction=not self.connection.in_autocommit())
         self._plain: PlainNames | None = None
         if plain_names:
-            self._plain = PlainNames(con, self._lookups, self._registration, services, self.state, self._plain_context)
-            self.notes += self._plain.open()
+            self._plain = PlainNames(
+                self.connection, self._lookups, self._registration, services, self.state, self._plain_context
+            )
+            self.notes += self._plain.open(alone=fresh)
 
     @property
     def con(self) -> duckdb.DuckDBPyConnection:
@@ -594,7 +598,7 @@ class Executor:
             self._closed = True
             if self.children is not None and self._owns_services:
                 self.children.close()
-            if self._plain is not None:
+            if self._plain is not None and not self.owns_connection:  # they end with it
                 self._plain.drop()
             self._registration.close()
             if self._owns_services:

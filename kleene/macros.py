@@ -6,12 +6,13 @@ functions under them are instance-wide: the macro carries the engine's suffix, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import attrs
 import duckdb
 
+from kleene.macronames import Macro, replaced_names, taken_names
 from kleene.planner.catalog import Catalog
 from kleene.planner.resolve import call_spec
 from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
 
 SITE = "plain"
 SCHEMA_AT = {"llm_json": 1}  # the argument that is no part of the prompt but of the answer's type
-
-
-@attrs.frozen
-class Macro:
-    """``parameters`` in order; those after ``required`` default to ''. ``sql`` is the body."""
-
-    name: str
-    sql: str
-    table: bool = False
 
 
 def macros(catalog: Catalog, suffix: str) -> Iterator[Macro]:
@@ -44,7 +36,7 @@ def macros(catalog: Catalog, suffix: str) -> Iterator[Macro]:
 def _pure(spec: FunctionSpec) -> Macro:
     names = ", ".join(p.name for p in spec.params)
     values = ", ".join(f"CAST({p.name} AS {p.type})" for p in spec.params)
-    return Macro(spec.name, f"{spec.name}({names}) AS {spec.text}({values})")
+    return Macro(spec.name, f"{spec.name}({names}) AS {spec.text}({values})", len(spec.params))
 
 
 def _macro(spec: FunctionSpec, suffix: str) -> Macro:
@@ -65,8 +57,8 @@ def _macro(spec: FunctionSpec, suffix: str) -> Macro:
             rows = f"SELECT unnest(list_slice({body}, 1, n)) AS {spec.table[0].name}"
         else:
             rows = f"SELECT unnest({body}, max_depth := 2)"
-        return Macro(spec.name, f"{head} AS TABLE {rows}", table=True)
-    return Macro(spec.name, f"{head} AS {body}")
+        return Macro(spec.name, f"{head} AS TABLE {rows}", required, call=function, table=True)
+    return Macro(spec.name, f"{head} AS {body}", required, call=function)
 
 
 def _typed(call: str, answer: AnswerType) -> str:
@@ -84,48 +76,30 @@ def _typed(call: str, answer: AnswerType) -> str:
     return f"CAST(CAST({call} AS JSON) AS {answer.sql})" if nested else f"CAST({call} AS {answer.sql})"
 
 
-def create(con: duckdb.DuckDBPyConnection, catalog: Catalog, suffix: str) -> tuple[list[str], list[str]]:
-    """Create the macros on a connection; the names made, and the names left alone because the user has an object of that name."""
-    pure = [_pure(s).sql.partition(" AS ")[2] for s in catalog.functions.values() if s.body == "pure"]
-    taken = {
-        str(r[0])
-        for r in con.execute(
-            "SELECT lower(function_name) FROM duckdb_functions() WHERE function_type IN ('macro', 'table_macro') AND NOT internal "
-            "AND NOT (database_name = 'temp' AND (macro_definition LIKE '%kleene_call_%' OR list_contains($1, macro_definition))) "
-            "UNION ALL SELECT lower(table_name) FROM duckdb_tables() UNION ALL SELECT lower(view_name) FROM duckdb_views()",
-            [pure],
-        ).fetchall()
-    }
-    made, left = [], []
-    for macro in macros(catalog, suffix):
-        if macro.name.lower() in taken:
-            left.append(macro.name)
-            continue
-        con.execute(f"CREATE OR REPLACE TEMP MACRO {macro.sql}")
-        made.append(macro.name)
-    return made, left
+def create(
+    con: duckdb.DuckDBPyConnection, wanted: Sequence[Macro], *, alone: bool = False
+) -> tuple[list[Macro], list[Macro]]:
+    """Create macros on a connection: those made, and those left alone because the user has a function of that name.
+
+    ``alone``: nobody else can have made any there.
+    """
+    taken = frozenset() if alone else taken_names(con, wanted)
+    made = [macro for macro in wanted if macro.name.lower() not in taken]
+    if made:
+        con.execute(";".join(f"CREATE OR REPLACE TEMP MACRO {macro.sql}" for macro in made))
+    return made, [macro for macro in wanted if macro not in made]
 
 
-def drop(con: duckdb.DuckDBPyConnection, names: list[str], catalog: Catalog, suffix: str) -> None:
-    """Drop an engine's macros. One that another engine on the connection has replaced by its own stays, and so do the pure ones then."""
+def drop(con: duckdb.DuckDBPyConnection, made: Collection[Macro], suffix: str) -> None:
+    """Drop an engine's macros. What the user or another engine on the connection has put in the place of one stays."""
     try:
-        found = con.execute(
-            "SELECT lower(function_name), regexp_matches(macro_definition, $1) FROM duckdb_functions() "
-            "WHERE database_name = 'temp' AND macro_definition LIKE '%kleene_call_%'",
-            [f"kleene_call_[a-z]+{suffix}\\("],
-        ).fetchall()
+        kept = replaced_names(con, made, suffix)
     except duckdb.Error:
         return
-    kept = {name for name, own in found if not own}
-    for name in names:
-        spec = catalog.function(name)
-        if name.lower() in kept or (kept and spec is not None and spec.body == "pure"):
-            continue
-        kind = "MACRO TABLE" if spec is not None and spec.table is not None else "MACRO"
-        try:
-            con.execute(f"DROP {kind} IF EXISTS temp.main.{name}")
-        except duckdb.Error:
-            continue
+    for macro in made:
+        if macro.name.lower() not in kept:
+            with suppress(duckdb.Error):
+                con.execute(f"DROP {'MACRO TABLE' if macro.table else 'MACRO'} IF EXISTS temp.main.{macro.name}")
 
 
 def plain_spec(spec: FunctionSpec, arguments: tuple[str, ...], settings: Settings) -> tuple[CallSpec, tuple[str, ...]]:

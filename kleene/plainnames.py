@@ -6,15 +6,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import duckdb
 
 from kleene import macros
+from kleene.macronames import Macro
 from kleene.planner.errors import PlanError
 from kleene.planner.specs import Volatility
 from kleene.udfs.lookups import Key, Lookups, SiteAnswers
 from kleene.udfs.statement import Ask, CallSite, StatementContext
 
 if TYPE_CHECKING:
+    from kleene.connection import Connection
     from kleene.own import State
     from kleene.services import Services
     from kleene.udfs.register import Registration
@@ -32,30 +35,33 @@ class PlainNames:
 
     def __init__(
         self,
-        con: duckdb.DuckDBPyConnection,
+        connection: Connection,
         lookups: Lookups,
         registration: Registration,
         services: Services,
         state: State,
         context: Callable[[], StatementContext],
     ):
-        self._con = con
+        self._connection = connection
+        self._con = connection.con
         self._lookups = lookups
         self._registration = registration
         self._services = services
         self._state = state
         self._context = context
-        self._made: list[str] = []
+        self._made: dict[str, Macro] = {}
 
-    def open(self) -> list[str]:
-        """Put the names on the connection. What a user should know of it, a line each."""
+    def open(self, *, alone: bool = False) -> list[str]:
+        """Put the names on the connection. What a user should know of it, a line each. ``alone``: nobody else can have any there."""
         self.open_sites()
         try:
-            self._made, left = macros.create(self._con, self._state.catalog, self._registration.suffix)
+            made, macros_left = macros.create(self._con, self._wanted(), alone=alone)
         except duckdb.Error as error:
             return [f"the plain names are not available on this connection: {str(error).splitlines()[0]}"]
-        if not left:
+        self._made = {macro.name: macro for macro in made}
+        if not macros_left:
             return []
+        left = [macro.name for macro in macros_left]
         is_one = len(left) == 1
         return [
             f"{', '.join(left)} on this connection {'is' if is_one else 'are'} yours already and stay{'s' if is_one else ''} so; "
@@ -69,17 +75,26 @@ class PlainNames:
 
     def renew(self) -> None:
         """After the functions under the names were registered anew."""
-        self._made = macros.create(self._con, self._state.catalog, self._registration.suffix)[0]
+        made, _ = macros.create(self._con, self._wanted())
+        self._made = {macro.name: macro for macro in made}
 
     def extend(self) -> None:
         """After a declaration: the names that it brought are opened too, where the connection takes them."""
         self.open_sites()
         with suppress(duckdb.Error):
-            made, _ = macros.create(self._con, self._state.catalog, self._registration.suffix)
-            self._made = sorted({*self._made, *made})
+            sure = self._connection.in_autocommit()
+            made, _ = macros.create(
+                self._con, [macro for macro in self._wanted() if self._made.get(macro.name) != macro]
+            )
+            for macro in made:
+                # What a transaction of the user's makes goes when it is rolled back: such a name is wanted again the next time.
+                self._made[macro.name] = macro if sure else attrs.evolve(macro, sql="")
+
+    def _wanted(self) -> list[Macro]:
+        return list(macros.macros(self._state.catalog, self._registration.suffix))
 
     def drop(self) -> None:
-        macros.drop(self._con, self._made, self._state.catalog, self._registration.suffix)
+        macros.drop(self._con, self._made.values(), self._registration.suffix)
 
     def _ask(self, site: SiteAnswers, keys: list[Key]) -> None:
         """Answer calls that DuckDB makes outside ``sql``: the same memo, budget and trace, a statement of its own per vector."""

@@ -22,6 +22,7 @@ ENGINE = (
     "kleene.executor",
     "kleene.explain",
     "kleene.frames",
+    "kleene.macronames",
     "kleene.macros",
     "kleene.plainnames",
     "kleene.profile",

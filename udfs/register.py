@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -70,18 +71,18 @@ class Registration:
 
     def _create_all(self, con: duckdb.DuckDBPyConnection) -> None:
         """All functions of one suffix, or an error. The first name is the claim on the suffix: engines that open at the same moment part there."""
+        lookups = self._lookups
         for name, body in (
-            ("ready", self._lookups.ready),
-            ("wave_ready", self._lookups.wave_ready),
-            ("seen", self._lookups.seen),
-            ("route", self._lookups.route),
-            ("decided", self._lookups.decided),
+            ("ready", lookups.ready),
+            ("wave_ready", lookups.wave_ready),
+            ("seen", lookups.seen),
+            ("route", lookups.route),
+            ("decided", lookups.decided),
         ):
-            self._create(con, f"kleene_{name}{self.suffix}", body, duckdb.sqltypes.BOOLEAN, volatile=False)
-        self._create(con, f"kleene_lack{self.suffix}", self._lookups.lack, duckdb.sqltypes.BIGINT, volatile=False)
-        self._create(con, f"kleene_round{self.suffix}", self._lookups.round, duckdb.sqltypes.BOOLEAN, volatile=True)
+            self._create(con, name, bare(body), duckdb.sqltypes.BOOLEAN, volatile=False)
+        self._create(con, "lack", bare(lookups.lack), duckdb.sqltypes.BIGINT, volatile=False)
+        self._create(con, "round", bare(lookups.round), duckdb.sqltypes.BOOLEAN, volatile=True)
         for carrier, kind in DUCKDB_TYPES.items():
-            lookups = self._lookups
             typed: tuple[tuple[str, Callable[..., Any], bool], ...] = (
                 ("get", lookups.get, False),
                 ("wave", lookups.wave, False),
@@ -90,10 +91,10 @@ class Registration:
                 ("row", lookups.each_row, True),
             )
             for name, lookup, volatile in typed:
-                function = functools.partial(lookup, carrier)
-                self._create(con, f"kleene_{name}_{carrier.value}{self.suffix}", function, kind, volatile=volatile)
+                self._create(con, f"{name}_{carrier.value}", bare(lookup, carrier), kind, volatile=volatile)
 
-    def _create(self, con: duckdb.DuckDBPyConnection, name: str, function: Any, kind: Any, *, volatile: bool) -> None:
+    def _create(self, con: duckdb.DuckDBPyConnection, what: str, function: Any, kind: Any, *, volatile: bool) -> None:
+        name = f"kleene_{what}{self.suffix}"
         con.create_function(
             name,
             function,
@@ -118,3 +119,16 @@ class Registration:
         self._remove(self._user if self.passing else self._cursor)
         with contextlib.suppress(duckdb.Error):
             self._cursor.close()
+
+
+def bare(method: Callable[..., Any], *given: Any) -> Callable[..., Any]:
+    """A bound method with its first arguments given, whose signature has no annotations: DuckDB asks ``inspect`` for it, which would evaluate
+    them all, half of the time that registering takes."""
+    code = method.__func__.__code__  # type: ignore[attr-defined]
+    names = code.co_varnames[1 + len(given) : code.co_argcount]  # without self
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    if code.co_flags & inspect.CO_VARARGS:
+        parameters.append(inspect.Parameter("arguments", inspect.Parameter.VAR_POSITIONAL))
+    function = functools.partial(method, *given)
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return function

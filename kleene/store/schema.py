@@ -129,10 +129,11 @@ VERSION_TABLE = "kleene_schema"
 
 @attrs.frozen
 class Migration:
-    """The statements that bring a store from ``version - 1`` to ``version``."""
+    """The statements that bring a store from ``version - 1`` to ``version``. ``in_first``: a new store has what they do from the first."""
 
     version: int
     statements: tuple[str, ...]
+    in_first: bool = False
 
 
 CALIBRATED = (
@@ -145,13 +146,14 @@ CALIBRATED = (
 )
 MIGRATIONS = (
     Migration(1, (MEMO_SCHEMA, *(t.ddl() for t in TRACE + STATE))),
-    Migration(2, ("ALTER TABLE trace_calls ADD COLUMN IF NOT EXISTS degraded VARCHAR",)),
+    Migration(2, ("ALTER TABLE trace_calls ADD COLUMN IF NOT EXISTS degraded VARCHAR",), in_first=True),
     Migration(
         3,
         tuple(
             f"ALTER TABLE calibrations ADD COLUMN IF NOT EXISTS {column}"
             for column in (*CALIBRATED, "rejected BIGINT", "scores DOUBLE[]")
         ),
+        in_first=True,
     ),
     Migration(
         4,
@@ -159,7 +161,8 @@ MIGRATIONS = (
             f"ALTER TABLE trace_operators ADD COLUMN IF NOT EXISTS {column}"
             for column in ("memo_hits BIGINT", "seconds DOUBLE")
         ),
+        in_first=True,
     ),
 )
-"""In order, without gaps. A later version appends. The first makes the tables as they are now, so that each step after it must do nothing where
-its change is there already."""
+"""In order, without gaps. A later version appends. The first makes the tables as they are now: a step after it whose change is in them says so,
+and must do nothing where its change is there already."""

@@ -411,6 +411,47 @@ def test_the_users_own_llm_wins_on_the_plain_connection(db):
     assert db.sql("SELECT llm('a')").fetchall() == [("mine a",)]
 
 
+@pytest.mark.parametrize(
+    ("mine", "read"),
+    [
+        ("CREATE TEMP MACRO llm(x) AS 'mine ' || x", "SELECT llm('a')"),
+        ("CREATE SCHEMA s; CREATE MACRO s.llm(x) AS 'mine ' || x; SET search_path = 's,main'", "SELECT llm('a')"),
+        ("CREATE TEMP MACRO expand(x, n) AS TABLE SELECT 'mine ' || x", "FROM expand('a', 1)"),
+        ("BEGIN; CREATE MACRO llm(x) AS 'mine ' || x", "SELECT llm('a')"),
+    ],
+    ids=["temporary", "in a schema", "a table's", "in a transaction"],
+)
+def test_a_macro_of_the_users_stays_wherever_it_is(db, mine, read):
+    db.execute(mine)
+    name = "expand" if "expand" in mine else "llm"
+    with engine(CountingModel(lambda p: "kleene"), con=db) as (k, _):
+        assert db.sql(read).fetchall() == [("mine a",)]
+        assert k.notes == [f"{name} on this connection is yours already and stays so; k.sql means Kleene's"]
+        assert db.sql("SELECT llm_json('a', '{}'), similarity([1.0], [1.0])").fetchall() == [(None, 1.0)]
+    assert db.sql(read).fetchall() == [("mine a",)]
+    with pytest.raises(duckdb.CatalogException, match="similarity does not exist"):
+        db.sql("SELECT similarity([1.0], [1.0])")
+
+
+def test_a_macro_that_the_user_puts_in_the_place_of_a_plain_name_stays(db):
+    with engine(con=db):
+        db.execute("CREATE OR REPLACE TEMP MACRO llm(x) AS 'mine ' || x")
+        db.execute("CREATE OR REPLACE TEMP MACRO similarity(a, b) AS 'mine too'")
+    assert db.sql("SELECT llm('a'), similarity(1, 2)").fetchall() == [("mine a", "mine too")]
+    with pytest.raises(duckdb.CatalogException, match="llm_bool does not exist"):
+        db.sql("SELECT llm_bool('a')")
+
+
+def test_the_name_of_a_function_declared_in_a_transaction_comes_back(db):
+    with engine(con=db) as (k, _):
+        db.begin()
+        k.sql("CREATE FUNCTION f(x TEXT) RETURNS TEXT AS PROMPT 'f {x}'")
+        assert db.sql("SELECT f('a') = 'f a'").fetchall()
+        db.rollback()
+        k.sql("CREATE FUNCTION g(x TEXT) RETURNS TEXT AS PROMPT 'g {x}'")
+        assert db.sql("SELECT f('a'), g('a')").fetchall()
+
+
 def test_plain_names_serve_the_users_own_sql(db):
     with engine(con=db) as (k, model):
         assert len(db.sql("SELECT llm_bool('q ' || body) FROM t WHERE id < 3").fetchall()) == 3
