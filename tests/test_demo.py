@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.kleene.cli.doubles import invoke
 
 ROOT = Path(__file__).parent.parent
 TASK = ROOT / "tasks" / "war-and-peace"
@@ -17,10 +17,9 @@ def replay(folder: Path) -> tuple[list[dict[str, object]], list[dict[str, object
     """The final rows and every statement of the run, with its calls."""
 
     def kleene(*arguments: str) -> str:
-        command = [sys.executable, "-m", "kleene", "--store", str(folder / "run.duckdb"), *arguments]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        done = invoke("--store", str(folder / "run.duckdb"), *arguments, real=True)
+        assert done.code == 0, done.err
+        return done.out
 
     (folder / "empty").mkdir()  # as it was recorded: a session of an empty workspace is told of no file tools
     recording = str(TASK / "recording.jsonl")
@@ -45,7 +44,9 @@ def replay(folder: Path) -> tuple[list[dict[str, object]], list[dict[str, object
 
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory):
-    return [replay(tmp_path_factory.mktemp("replay")) for _ in range(2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        return [replay(tmp_path_factory.mktemp("replay")) for _ in range(2)]
 
 
 def test_a_replay_gives_the_same_answer_sql_and_calls_twice(twice):

@@ -117,6 +117,7 @@ def test_a_second_run_makes_no_call(db, tmp_path):
         assert db.sql("SELECT llm_bool('Is it? ' || body) FROM t LIMIT 3").fetchall() and model.take() == 0
 
 
+@pytest.mark.slow  # cli/test_program.py remembers an answer in one process
 def test_a_second_process_makes_no_call(tmp_path):
     (tmp_path / "model.py").write_text("def answer(request):\n    print('called')\n    return 'true'\n")
     command = [

@@ -79,11 +79,8 @@ def test_what_was_paid_again_is_found() -> None:
     assert paid_again(["a", *"bcdefghi", "i"], [9]) == []
 
 
-@pytest.mark.parametrize("point", ["begun:4", "answer:15"])
-def test_a_killed_run_goes_on_without_paying_again(
-    point: str, tmp_path: Path, undisturbed: tuple[Any, set[str]]
-) -> None:
-    kills = killed_at(tmp_path, point)
+def test_a_killed_run_goes_on_without_paying_again(tmp_path: Path, undisturbed: tuple[Any, set[str]]) -> None:
+    kills = killed_at(tmp_path, "answer:15")
     assert goes_on(tmp_path) == undisturbed[0]
     assert set(asked(tmp_path)) == undisturbed[1]
     assert paid_again(asked(tmp_path), kills) == []

@@ -79,7 +79,7 @@ def compared(request: Any) -> str:
 
 @needs_sandbox
 @pytest.mark.parametrize("name", GENERATORS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_reference_statement_gives_the_truth(name: str, seed: int, tmp_path: Path) -> None:
     pack = of(name, {"logbook": 0.35, "repo": 0.2}.get(name, 1.0), seed)
     ready = pack.ready(pack.tasks[0])
@@ -129,6 +129,23 @@ def test_a_pack_is_run_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
 
 
+def test_a_run_that_was_cut_off_goes_on_without_running_a_task_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puzzles(tmp_path, 2)
+    run = ("run", ".", "--model-script", "m.py:solve", "--results", "r.csv")
+    results = tmp_path / "r.csv"
+    assert bench(tmp_path, *run, monkeypatch=monkeypatch).code == 0
+    heading, first, _ = results.read_text().splitlines(keepends=True)
+    results.write_text(heading + first + 'puzzles,abc,"torn')
+    done = bench(tmp_path, *run, "--resume", monkeypatch=monkeypatch)
+    assert (done.code, "1 attempts, 1 were there before" in done.err) == (0, True)
+    assert results.read_text().startswith(heading + first)
+    assert [r.task for r in read_rows(results)] == ["p0", "p1"]
+    assert len((tmp_path / "asked").read_text().splitlines()) == 3
+
+
+@pytest.mark.slow
 def test_a_killed_run_goes_on_without_running_a_task_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     puzzles(tmp_path, 4, pause=0.3)
     run = ("run", ".", "--model-script", "m.py:solve", "--results", "r.csv")

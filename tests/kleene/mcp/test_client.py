@@ -233,20 +233,21 @@ def test_a_session_has_the_tools_and_effects_only_where_they_are_granted(hand: H
     from tests.kleene.scripted import Script, sql
     from tests.kleene.scripted import engine as scripted
 
-    script = Script(sql("FINAL FROM (SELECT text FROM h_echo('a|b'))"))
+    granted = (("x", ["h_note"]), ("y", ["h"]), ("z", ["H", "write"]))
+    turns = [turn for text, _ in granted for turn in (sql(f"CALL h_note('{text}')"), sql("FINAL(1)"))]
+    replies = iter([sql("FINAL FROM (SELECT text FROM h_echo('a|b'))"), *turns])
+    script = Script(lambda _: next(replies))
     with scripted(script, mcp={"h": hand.entry()}) as k:
         run = k.run("Go")
-    assert run.answer is not None and run.answer.fetchall() == [("a",), ("b",)]
-    assert "- h_echo(text) -> text: Says it again.\n" in script.asked()[0].system
-    assert "h_note" not in script.asked()[0].system
-    for text, allow in (("x", ["h_note"]), ("y", ["h"]), ("z", ["H", "write"])):
-        script = Script(sql(f"CALL h_note('{text}')"), sql("FINAL(1)"))
-        with scripted(script, mcp={"h": hand.entry()}) as k:
+        assert run.answer is not None and run.answer.fetchall() == [("a",), ("b",)]
+        assert "- h_echo(text) -> text: Says it again.\n" in script.asked()[0].system
+        assert "h_note" not in script.asked()[0].system
+        for number, (text, allow) in enumerate(granted):
             k.run("Go", allow=allow)
-            with pytest.raises(ConfigError, match="there is no tool g to allow"):
-                k.run("Go", allow=["g"])
-        assert f'note {{"text": "{text}"}}' in hand.asked
-        assert ("write_file(" in script.asked()[0].system) == ("write" in allow)
+            assert f'note {{"text": "{text}"}}' in hand.asked
+            assert ("write_file(" in script.asked()[1 + 2 * number].system) == ("write" in allow)
+        with pytest.raises(ConfigError, match="there is no tool g to allow"):
+            k.run("Go", allow=["g"])
 
 
 def test_json_reaches_effects_as_json(folders: Path) -> None:

@@ -57,15 +57,8 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *names, *arguments], cwd=folder, check=True, capture_output=True)
 
 
-def test_mcp_server_time_and_git(folders: Path) -> None:
-    work = folders / "work"
-    git(work, "init")
-    (work / "a.txt").write_text("one\n", "utf-8")
-    git(work, "add", ".")
-    git(work, "commit", "-m", "first: ü")
-    (work / "a.txt").write_text("two\n", "utf-8")
-    entries = {"time": {"command": program("mcp-server-time")}, "git": {"command": program("mcp-server-git")}}
-    with engine(folders, **entries) as k:
+def test_mcp_server_time(folders: Path) -> None:
+    with engine(folders, time={"command": program("mcp-server-time")}) as k:
         rows = k.sql(
             "SELECT v.z, t.timezone, t.is_dst FROM (VALUES ('UTC'), ('Asia/Tokyo'), ('UTC')) v(z), "
             "LATERAL time_get_current_time(v.z) t ORDER BY ALL"
@@ -79,6 +72,17 @@ def test_mcp_server_time_and_git(folders: Path) -> None:
         with pytest.raises(CallFailed, match="nowhere"):
             k.sql("SELECT * FROM time_get_current_time('nowhere')")
 
+
+@pytest.mark.slow
+def test_mcp_server_git_and_one_that_is_killed(folders: Path) -> None:
+    work = folders / "work"
+    git(work, "init")
+    (work / "a.txt").write_text("one\n", "utf-8")
+    git(work, "add", ".")
+    git(work, "commit", "-m", "first: ü")
+    (work / "a.txt").write_text("two\n", "utf-8")
+    entries = {"time": {"command": program("mcp-server-time")}, "git": {"command": program("mcp-server-git")}}
+    with engine(folders, **entries) as k:
         assert "first: ü" in k.sql("SELECT * FROM git_git_log(?)", [str(work)]).fetchall()[0][0]
         assert (
             "+two" in k.sql("SELECT * FROM git_git_diff_unstaged(?, context_lines := 0)", [str(work)]).fetchall()[0][0]
