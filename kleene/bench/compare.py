@@ -12,6 +12,7 @@ from kleene.bench.results import Row
 from kleene.planner.errors import ConfigError
 
 RESAMPLES = 10_000
+MOST_RESAMPLES = 1_000_000
 BATCH = 500
 """Resamples that are drawn together: memory is this times tasks times repeats."""
 
@@ -47,7 +48,12 @@ def compare(
     first: Iterable[Row], second: Iterable[Row], *, seed: int = 0, resamples: int = RESAMPLES
 ) -> list[Difference]:
     """One difference a metric. A task that waits for a person has no ``solved``. Raises ``ConfigError`` where the results are not of one pack's
-    same text, or of several modes or models, or have no task in common."""
+    same text, or of several modes or models, or have no task in common, and for ``resamples`` that are not 1 to ``MOST_RESAMPLES``."""
+    if not 1 <= resamples <= MOST_RESAMPLES:
+        raise ConfigError(
+            f"{resamples:,} resamples are not 1 to {MOST_RESAMPLES:,}",
+            hint=f"{RESAMPLES:,} give both ends to two digits",
+        )
     one, other = list(first), list(second)
     _check(one, other)
     found = []
@@ -106,9 +112,8 @@ def interval(
     *,
     seed: int = 0,
     resamples: int = RESAMPLES,
-    level: float = 0.95,
 ) -> tuple[float, float]:
-    """The percentile interval of the mean difference of paired tasks (B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", 1993,
+    """The 95 % percentile interval of the mean difference of paired tasks (B. Efron and R. J. Tibshirani, "An Introduction to the Bootstrap", 1993,
     chapter 13). Tasks are drawn with replacement, then each task's repeats on either side (A. C. Davison and D. V. Hinkley, "Bootstrap Methods
     and their Application", 1997, section 3.8). The same seed gives the same interval.
 
@@ -121,8 +126,7 @@ def interval(
         count = min(BATCH, resamples - start)
         tasks = rng.integers(0, len(first), (count, len(first)))
         found[start : start + count] = (_drawn(rng, a, tasks) - _drawn(rng, b, tasks)).mean(axis=1)
-    tail = (1 - level) / 2
-    low, high = np.quantile(found, [tail, 1 - tail])
+    low, high = np.quantile(found, [0.025, 0.975])
     return float(low), float(high)
 
 

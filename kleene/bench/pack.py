@@ -37,6 +37,7 @@ from cattrs.gen import make_dict_structure_fn, override
 
 from kleene.bench.generators import GENERATORS, generate
 from kleene.bench.generators.example import Example
+from kleene.bench.oracles.oolong import odd_ones
 from kleene.bench.verify import ORACLES, Cell, Number, Oolong, Sat, Verify, oracle_name
 from kleene.planner.errors import ConfigError, did_you_mean
 
@@ -366,6 +367,8 @@ def _verify_problems(verify: Verify) -> list[tuple[str, str]]:
         kinds = ("label", "date", "id", "comparison", "number")
         if verify.kind not in kinds or not verify.gold:
             return [(f"verify has kind {verify.kind!r} and {len(verify.gold)} gold answers", f"kind is one of {', '.join(kinds)}, gold a list")]  # fmt: skip
+        if odd := odd_ones(verify.kind, verify.gold):
+            return [(f"verify has {odd[0]!r} in gold, which is no {verify.kind}", "a number in digits, a date as YYYY-MM-DD")]  # fmt: skip
     if isinstance(verify, Sat):
         literals = [literal for clause in verify.clauses for literal in clause]
         if not 0 < verify.variables <= MAX_VARIABLES:

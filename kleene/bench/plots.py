@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import attrs
 
 from kleene.bench.report import Line, summarise
 from kleene.bench.results import Row
@@ -31,6 +33,21 @@ STYLE: dict[Any, Any] = {
 }
 
 
+@attrs.frozen
+class Given:
+    """What is drawn: the attempts, and as the steps of each pack, mode and model."""
+
+    rows: Sequence[Row]
+    steps: Mapping[tuple[str, ...], Sequence[Step]]
+
+    @staticmethod
+    def of(rows: Sequence[Row]) -> Given:
+        steps: dict[tuple[str, ...], list[Step]] = {}
+        for step in curve(rows):
+            steps.setdefault((step.pack, step.mode, step.model), []).append(step)
+        return Given(rows, steps)
+
+
 def plot(rows: Iterable[Row], folder: Path, format_: str = "svg") -> list[Path]:
     """Draw every picture into the folder; their files. Raises ``ConfigError`` where matplotlib is not installed or a file cannot be written."""
     try:
@@ -39,7 +56,7 @@ def plot(rows: Iterable[Row], folder: Path, format_: str = "svg") -> list[Path]:
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigError("plots are drawn by matplotlib, which is not installed", hint=INSTALL) from None
-    given = list(rows)
+    given = Given.of(list(rows))
     files = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,9 +106,9 @@ def _dollars(axes: Any, values: Sequence[float]) -> None:
         axes.set_xlim(left=0)
 
 
-def _pareto(axes: Any, rows: Sequence[Row]) -> str:
+def _pareto(axes: Any, given: Given) -> str:
     """Pass rate against dollars a task, with the front of those that nothing beats in both."""
-    lines = [line for line in summarise(rows) if line.pass_rate is not None]
+    lines = [line for line in summarise(given.rows) if line.pass_rate is not None]
     if not lines:
         return "no attempt was decided"
     styles = _styles((line.pack, line.mode, line.model) for line in lines)
@@ -100,7 +117,7 @@ def _pareto(axes: Any, rows: Sequence[Row]) -> str:
         x, y = line.dollars / line.attempts, line.pass_rate
         bounds = [[max(0.0, y - line.low)], [max(0.0, line.high - y)]]
         axes.errorbar(x, y, yerr=bounds, linestyle="", capsize=2, **styles[line.pack, line.mode, line.model])
-    for pack in {line.pack for line in lines}:
+    for pack in sorted({line.pack for line in lines}):
         front = front_of([line for line in lines if line.pack == pack])
         axes.plot([x for x, _ in front], [y for _, y in front], color="0.6", linewidth=0.8, zorder=0)
     axes.set(xlabel="dollars a task", ylabel="pass rate (Wilson, 95 %)", ylim=(-0.03, 1.03), title="Pass rate and cost")
@@ -120,15 +137,8 @@ def front_of(lines: Iterable[Line]) -> list[tuple[float, float]]:
     return front
 
 
-def _steps(rows: Sequence[Row]) -> dict[tuple[str, ...], list[Step]]:
-    found: dict[tuple[str, ...], list[Step]] = {}
-    for step in curve(rows):
-        found.setdefault((step.pack, step.mode, step.model), []).append(step)
-    return found
-
-
-def _learning_curve(axes: Any, rows: Sequence[Row]) -> str:
-    groups = {k: [s for s in steps if s.rate is not None] for k, steps in _steps(rows).items()}
+def _learning_curve(axes: Any, given: Given) -> str:
+    groups = {k: [s for s in steps if s.rate is not None] for k, steps in given.steps.items()}
     groups = {k: steps for k, steps in groups.items() if steps}
     if not groups:
         return "no attempt was decided"
@@ -141,9 +151,9 @@ def _learning_curve(axes: Any, rows: Sequence[Row]) -> str:
     return ""
 
 
-def _cost_parity(axes: Any, rows: Sequence[Row]) -> str:
+def _cost_parity(axes: Any, given: Given) -> str:
     """What so many dollars have solved."""
-    groups = {k: steps for k, steps in _steps(rows).items() if steps[-1].dollars_so_far > 0}
+    groups = {k: steps for k, steps in given.steps.items() if steps[-1].dollars_so_far > 0}
     if not groups:
         return "nothing cost a dollar: the models had no price"
     styles = _styles(groups)
@@ -157,7 +167,8 @@ def _cost_parity(axes: Any, rows: Sequence[Row]) -> str:
     return ""
 
 
-def _calls_vs_difficulty(axes: Any, rows: Sequence[Row]) -> str:
+def _calls_vs_difficulty(axes: Any, given: Given) -> str:
+    rows = given.rows
     if not rows:
         return "there are no attempts"
     styles = _styles((r.mode, r.model) for r in rows)
@@ -176,14 +187,14 @@ def _calls_vs_difficulty(axes: Any, rows: Sequence[Row]) -> str:
     return ""
 
 
-def _estimate_accuracy(axes: Any, rows: Sequence[Row]) -> str:
+def _estimate_accuracy(axes: Any, given: Given) -> str:
     said = "calls, as EXPLAIN said"
-    return _against(axes, rows, lambda r: r.est_calls, said, "Estimates (on the line: exact)")
+    return _against(axes, given.rows, lambda r: r.est_calls, said, "Estimates (on the line: exact)")
 
 
-def _plan_space(axes: Any, rows: Sequence[Row]) -> str:
+def _plan_space(axes: Any, given: Given) -> str:
     said = "calls of the text as it stands, every rule off, as EXPLAIN said"
-    return _against(axes, rows, lambda r: r.bare_calls, said, "What planning saves (below the line)")
+    return _against(axes, given.rows, lambda r: r.bare_calls, said, "What planning saves (below the line)")
 
 
 def _against(axes: Any, rows: Sequence[Row], said: Callable[[Row], int | None], xlabel: str, title: str) -> str:
@@ -202,7 +213,7 @@ def _against(axes: Any, rows: Sequence[Row], said: Callable[[Row], int | None], 
     return ""
 
 
-PLOTS: dict[str, Callable[[Any, Sequence[Row]], str]] = {
+PLOTS: dict[str, Callable[[Any, Given], str]] = {
     "pareto": _pareto,
     "learning_curve": _learning_curve,
     "cost_parity": _cost_parity,

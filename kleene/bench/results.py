@@ -131,10 +131,12 @@ class ResultsFile:
             raise
 
     def _begin(self, pack: str, digest: str, mode: str, resume: bool) -> set[tuple[str, int]]:
+        head = ",".join(FIELDS) + "\n"
         if os.fstat(self._fd).st_size == 0:
-            self._write(",".join(FIELDS) + "\n")
+            self._write(head)
             return set()
-        if not resume:
+        # A run that ended before its first row left the head alone.
+        if not resume and self.path.read_bytes() != head.encode():
             raise ConfigError(
                 f"there are results in {self.path}", hint="--resume goes on with them; --results FILE begins others"
             )

@@ -31,14 +31,14 @@ class Step:
     dollars_so_far: float
 
 
-def curve(rows: Iterable[Row], window: int = WINDOW) -> list[Step]:
+def curve(rows: Iterable[Row]) -> list[Step]:
     """The steps of each pack, mode and model, numbered from 1."""
     recent: dict[Key, deque[bool]] = {}
     sums: dict[Key, tuple[int, int, float]] = {}
     steps = []
     for row in rows:
         key = (row.pack, row.mode, row.model)
-        last = recent.setdefault(key, deque(maxlen=window))
+        last = recent.setdefault(key, deque(maxlen=WINDOW))
         if row.solved is not None:
             last.append(row.solved)
         count, solved, dollars = sums.get(key, (0, 0, 0.0))

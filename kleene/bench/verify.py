@@ -49,7 +49,8 @@ class Judge:
 
 @attrs.frozen
 class Oolong:
-    """An answer of OOLONG: ``kind`` is label, date, id, comparison (any of ``gold`` is right) or number (the first of ``gold``)."""
+    """An answer of OOLONG: ``kind`` is label, date, id, comparison or number; any of ``gold`` is right, and a number scores by
+    how near it is to the nearest (``kleene.bench.oracles.oolong``)."""
 
     kind: str
     gold: tuple[str, ...]

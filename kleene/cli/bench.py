@@ -76,9 +76,9 @@ def run(inv: Invocation) -> int:
         if args.mode == "learning":
             learner()
         pack = read_pack(args.pack)
+        record, replay = folder_of(args.record, "--record", make=True), folder_of(args.replay, "--replay")
         path = Path(args.results or Path(args.workspace) / ".kleene" / "bench" / f"{pack.name}-{args.mode}.csv")
         results = ResultsFile(path, pack=pack.name, digest=pack.digest[:16], mode=args.mode, resume=args.resume)
-        record, replay = folder_of(args.record, "--record", make=True), folder_of(args.replay, "--replay")
     options = Options(
         mode=args.mode,
         open_engine=opener(inv),
@@ -119,7 +119,13 @@ def folder_of(path: str | None, option: str, *, make: bool = False) -> Path | No
         return None
     folder = Path(path)
     if make and not folder.exists():
-        folder.mkdir(parents=True)
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise ConfigError(
+                f"{option} {path} cannot be made: {error.strerror}",
+                hint="give a folder, or a path where one can be made",
+            ) from None
     if not folder.is_dir():
         raise ConfigError(
             f"{option} {path} is no folder", hint="a bench has one recording an attempt: TASK.REPEAT.jsonl"

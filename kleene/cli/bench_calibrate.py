@@ -6,9 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import attrs
-
 from kleene.cli.exits import misconfigured
+from kleene.cli.relation import relation
 from kleene.rendering.table import visible
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ def calibrate(inv: Invocation) -> int:
     from kleene.bench.judging import ALIAS, judge_of
     from kleene.bench.pack import read_pack
     from kleene.cli.bench_opening import opener
-    from kleene.result import Result
 
     args = inv.args
     with misconfigured():
@@ -39,11 +37,7 @@ def calibrate(inv: Invocation) -> int:
             judged = judge_known(pack, known, judge, on_judged=lambda j: inv.terminal.say(visible(line_of(j))))
             usage = engine.usage
     found = calibration(pack.name, name, judged)
-    fields = attrs.fields(type(found))
-    kinds = {"str": "VARCHAR", "int": "BIGINT"}
-    columns = (*(f.name for f in fields), "calls", "dollars")
-    types = (*(kinds.get(str(f.type), "DOUBLE") for f in fields), "BIGINT", "DOUBLE")
-    inv.write(Result(columns, types, rows=[(*attrs.astuple(found), usage.requests, usage.dollars)]))
+    inv.write(relation(type(found), [found], calls=usage.requests, dollars=usage.dollars))
     return 0
 
 

@@ -8,9 +8,8 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from kleene.cli.exits import misconfigured
+from kleene.cli.relation import relation
 
 if TYPE_CHECKING:
     from kleene.bench.report import Line
@@ -28,7 +27,13 @@ def add_actions(action: Callable[..., argparse.ArgumentParser], count: Callable[
     compare = action("compare", "RESULTS RESULTS [OPTIONS]").add_argument
     compare("files", metavar="RESULTS", nargs=2, help="the differences are the first one's less the second one's")
     compare("--seed", metavar="S", type=count, default=0, help="of the bootstrap (default: 0)")
-    compare("--resamples", metavar="N", type=count, default=10_000, help="of the bootstrap (default: 10000)")
+    compare(
+        "--resamples",
+        metavar="N",
+        type=count,
+        default=10_000,
+        help="of the bootstrap, at most 1,000,000 (default: 10000)",
+    )
     plot = action("plot", "RESULTS... [OPTIONS]").add_argument
     plot("files", metavar="RESULTS", nargs="+")
     plot("--out", metavar="FOLDER", default="plots", help="where the pictures go (default: plots)")
@@ -41,7 +46,7 @@ def report(inv: Invocation) -> int:
 
     with misconfigured():
         lines = summarise(_rows(inv.args.files))
-    inv.write(_relation(Line, lines))
+    inv.write(relation(Line, lines))
     return 0
 
 
@@ -62,7 +67,7 @@ def csv(inv: Invocation) -> int:
     with misconfigured():
         rows = list(_rows(inv.args.files))
     inv.args.format = inv.args.format or "csv"
-    inv.write(_relation(Row, rows))
+    inv.write(relation(Row, rows))
     return 0
 
 
@@ -72,7 +77,7 @@ def curve(inv: Invocation) -> int:
 
     with misconfigured():
         steps = curve(_rows(inv.args.files))
-    inv.write(_relation(Step, steps))
+    inv.write(relation(Step, steps))
     by_key = sorted(steps, key=_key)
     for key, mine in groupby(by_key, key=_key):
         inv.terminal.say(f"{sparkline(step.rate for step in mine)} {' · '.join(part for part in key if part)}")
@@ -87,8 +92,8 @@ def compare(inv: Invocation) -> int:
     args = inv.args
     with misconfigured():
         first, second = (list(read_rows(file)) for file in args.files)
-        found = compare(first, second, seed=args.seed, resamples=max(1, args.resamples))
-    inv.write(_relation(Difference, found))
+        found = compare(first, second, seed=args.seed, resamples=args.resamples)
+    inv.write(relation(Difference, found))
     both = {r.task for r in first} & {r.task for r in second}
     left = len({r.task for r in (*first, *second)} - both)
     if left:
@@ -125,18 +130,6 @@ def _rows(files: Iterable[str]) -> Iterator[Row]:
 
 def _key(step: Any) -> tuple[str, str, str]:
     return step.pack, step.mode, step.model
-
-
-_KINDS = {"str": "VARCHAR", "int": "BIGINT", "int | None": "BIGINT", "bool | None": "BOOLEAN"}
-
-
-def _relation(kind: type[Any], items: Sequence[Any]) -> Result:
-    """Objects of an attrs class as rows."""
-    from kleene.result import Result
-
-    fields = attrs.fields(kind)
-    types = tuple(_KINDS.get(str(f.type), "DOUBLE") for f in fields)
-    return Result(tuple(f.name for f in fields), types, rows=[attrs.astuple(item) for item in items])
 
 
 CELLS = (

@@ -47,13 +47,12 @@ def read_plans(con: DuckDBPyConnection, room: Room) -> tuple[Statement, ...]:
     )
 
 
-def statement_of(row: tuple[Any, ...], room: Room, turn: int | None = None) -> Statement:
+def statement_of(row: tuple[Any, ...], room: Room) -> Statement:
     """A statement of a row of ``COLUMNS``."""
     key, session, sql, start, seconds, rows, answers, tokens, dollars, memo, unknown, error, rules, priced = row
     return Statement(
         key,
         session,
-        turn,
         room.take(sql, SQL) or "",
         start,
         seconds,

@@ -21,10 +21,10 @@ FAILED = 12
 PROMPT = 1_500
 
 
-def read_report(con: DuckDBPyConnection, wanted: str | None = None, notes: tuple[str, ...] = ()) -> Report:
+def read_report(con: DuckDBPyConnection, wanted: str | None = None) -> Report:
     """The report of a run, or of a process's own statements, on a connection of ``kleene.store.open_readonly``.
 
-    ``wanted`` is described in ``open_scope``. ``notes`` are told at the head. Equal traces give equal reports. Raises ``ConfigError``.
+    ``wanted`` is described in ``open_scope``. Equal traces give equal reports. Raises ``ConfigError``.
     """
     scope = open_scope(con, wanted)
     con.execute(OPERATORS)
@@ -74,7 +74,7 @@ def read_report(con: DuckDBPyConnection, wanted: str | None = None, notes: tuple
         calls=calls,
         tools=read_tools(con),
         stops=read_stops(con),
-        notes=notes + noted(scope, root is None or root.outcome is None),
+        notes=noted(scope, root is None or root.outcome is None),
         left_out=tuple(left_out),
     )
 

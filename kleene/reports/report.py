@@ -103,11 +103,10 @@ class Round:
 
 @attrs.frozen
 class Statement:
-    """``key`` is its id; ``turn`` None for a person's own. ``sites``: its calls by call site; ``nodes``: its plan where it was measured."""
+    """``key`` is its id; ``session`` None for a person's own. ``sites``: its calls by call site; ``nodes``: its plan where it was measured."""
 
     key: str
     session: str | None
-    turn: int | None
     sql: str
     started_at: float
     seconds: float | None

@@ -49,6 +49,11 @@ SELECT session, depth, CASE WHEN rank <= $1 THEN session ELSE 'depth ' || depth 
   row_number() OVER (ORDER BY path, session) AS place
 FROM ranked"""
 
+# Sessions with their lanes and what they asked; %s are the columns.
+OF_SESSIONS = f"""
+WITH asked AS (SELECT session, sum(batch_size)::BIGINT AS answers, {DOLLARS} AS dollars FROM report_calls GROUP BY 1)
+SELECT %s FROM report_sessions AS s JOIN report_lanes AS l USING (session) LEFT JOIN asked AS a USING (session)"""
+
 
 def read_axis(con: DuckDBPyConnection) -> Axis:
     """The axis of all that the scope did."""
@@ -89,25 +94,17 @@ def own_lane(con: DuckDBPyConnection, axis: Axis) -> list[Lane]:
 
 
 def session_lanes(con: DuckDBPyConnection, axis: Axis) -> Iterable[Lane]:
-    rows = con.execute(
-        f"""WITH asked AS (SELECT session, sum(batch_size)::BIGINT AS answers, {DOLLARS} AS dollars FROM report_calls GROUP BY 1)
-        SELECT s.session, s.role, left(s.task, {TASK}), s.depth, s.start_s, s.finish_s, s.outcome, coalesce(a.answers, 0), a.dollars
-        FROM report_sessions AS s JOIN report_lanes AS l USING (session) LEFT JOIN asked AS a USING (session)
-        WHERE NOT l.merged ORDER BY l.place"""
-    ).fetchall()
+    told = f"s.session, s.role, left(s.task, {TASK}), s.depth, s.start_s, s.finish_s, s.outcome, coalesce(a.answers, 0), a.dollars"
+    rows = con.execute(f"{OF_SESSIONS % told} WHERE NOT l.merged ORDER BY l.place").fetchall()
     for key, role, task, depth, start, finish, outcome, answers, dollars in rows:
         right = axis.segments[-1].right if finish is None else axis.place(finish)
         yield Lane(key, role or "session", task or "", depth or 0, axis.place(start), right, outcome, answers, dollars)
 
 
 def merged_lanes(con: DuckDBPyConnection, axis: Axis) -> Iterable[Lane]:
-    rows = con.execute(
-        f"""WITH asked AS (SELECT session, sum(batch_size)::BIGINT AS answers, {DOLLARS} AS dollars FROM report_calls GROUP BY 1)
-        SELECT l.lane, any_value(s.depth), count(*), min(s.start_s), max(coalesce(s.finish_s, s.start_s)),
-          count(*) FILTER (s.outcome IS DISTINCT FROM 'final'), coalesce(sum(a.answers), 0)::BIGINT, round(fsum(a.dollars), 9)
-        FROM report_sessions AS s JOIN report_lanes AS l USING (session) LEFT JOIN asked AS a USING (session)
-        WHERE l.merged GROUP BY l.lane ORDER BY 2, 1"""
-    ).fetchall()
+    told = """l.lane, any_value(s.depth), count(*), min(s.start_s), max(coalesce(s.finish_s, s.start_s)),
+          count(*) FILTER (s.outcome IS DISTINCT FROM 'final'), coalesce(sum(a.answers), 0)::BIGINT, round(fsum(a.dollars), 9)"""
+    rows = con.execute(f"{OF_SESSIONS % told} WHERE l.merged GROUP BY l.lane ORDER BY 2, 1").fetchall()
     for key, depth, count, start, finish, unfinished, answers, dollars in rows:
         task = "" if not unfinished else f"{unfinished:,} without an answer"
         yield Lane(

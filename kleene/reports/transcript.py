@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from kleene.reports.costs import DOLLARS
 from kleene.reports.plans import COLUMNS, FROM, statement_of
 from kleene.reports.report import Session, Statement, Turn
@@ -67,12 +65,12 @@ def told_session(row: Row, turns: list[Row], statements: list[Row], final: str |
 def told_turns(turns: list[Row], statements: list[Statement], room: Room) -> Iterable[Turn]:
     """The turns in order; after them the statements of a turn that did not end."""
     for number, reply, sql, result, end in turns:
-        own = tuple(attrs.evolve(s, turn=number) for s in statements if end is None or s.started_at <= end)
+        own = tuple(s for s in statements if end is None or s.started_at <= end)
         statements = statements[len(own) :]
         yield Turn(number, room.take(reply), room.take(sql), room.take(result), own)
     if statements and len(turns) < TURNS:
         number = turns[-1][0] + 1 if turns else 1
-        yield Turn(number, None, None, None, tuple(attrs.evolve(s, turn=number) for s in statements))
+        yield Turn(number, None, None, None, tuple(statements))
 
 
 def told_final(text: str | None, room: Room) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...], int] | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kleene.bench.importers.rows import SUFFIXES, Record, records_of
 from kleene.bench.importers.target import Target, in_prompt, slug
+from kleene.bench.oracles.oolong import odd_ones
 from kleene.bench.pack import Task
 from kleene.bench.verify import Oolong
 from kleene.planner.errors import ConfigError
@@ -75,12 +76,12 @@ def _task(record: Record, path: str, labels: list[str]) -> Task:
         task=f"{asked}\nThe data are the lines of the context; their labels must be understood. Answer one row with {ANSWERS[kind]}.",
         kind=f"oolong_{slug(record.text('task_group'))}",
         context_file=path,
-        verify=Oolong(kind, _gold(record)),
+        verify=Oolong(kind, _gold(record, kind)),
         sql=_reference(asked, labels),
     )
 
 
-def _gold(record: Record) -> tuple[str, ...]:
+def _gold(record: Record, kind: str) -> tuple[str, ...]:
     """The answers of a Python list, any of which is right; dates as YYYY-MM-DD."""
     text = record.text("answer")
     dated = re.sub(
@@ -94,7 +95,10 @@ def _gold(record: Record) -> tuple[str, ...]:
         found = None
     if not isinstance(found, list) or not found or not all(isinstance(v, str | int | float) for v in found):
         record.wrong(f"answer is {text[:60]!r}, not a list of texts, numbers or dates")
-    return tuple(str(value) for value in found)
+    gold = tuple(str(value) for value in found)
+    if odd := odd_ones(kind, gold):
+        record.wrong(f"answer has {odd[0][:60]!r}, which is no {kind}")
+    return gold
 
 
 # The reference: the questions whose wording is known, as CallSQL over the lines.

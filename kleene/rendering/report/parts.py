@@ -32,17 +32,17 @@ def folded(
     return tag("details", tag("summary", summary), *children, open_=open_, class_=class_, id=anchor)
 
 
-def block(text: str, class_: str | None = None) -> Markup:
+def block(text: str) -> Markup:
     """A text as it is, in a box."""
-    return tag("pre", text, class_=class_)
+    return tag("pre", text)
 
 
-def meter(share: float | None, text: str, class_: str = "") -> Markup:
+def meter(share: float | None, text: str) -> Markup:
     """A number over a bar of its share of the greatest."""
     width = max(0.0, min(1.0, share or 0.0)) * 100
     return tag(
         "span",
-        tag("i", class_=class_ or None, style=f"width:{width:.1f}%"),
+        tag("i", style=f"width:{width:.1f}%"),
         tag("b", text),
         class_="meter",
     )

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kleene.bench.compare import compare, interval
-from kleene.bench.plots import PLOTS, front_of, plot
+from kleene.bench.plots import PLOTS, Given, front_of, plot
 from kleene.bench.report import summarise
 from kleene.bench.results import Row, line_of
 from kleene.bench.series import curve, q_error, sparkline
@@ -54,8 +54,8 @@ def test_the_interval_is_that_of_all_resamples(gaps: list[float]) -> None:
 def test_repeats_are_drawn_too() -> None:
     """One task of two repeats that are 0 and 1 against a certain 0: the mean of two draws is 0, 1/2 or 1 with 1/4, 1/2, 1/4."""
     assert interval([[0.0, 1.0]], [[0.0]], resamples=20_000) == (0.0, 1.0)
-    low, high = interval([[0.0, 1.0]], [[0.0]], resamples=20_000, level=0.4)
-    assert (low, high) == (0.5, 0.5)
+    # Of eight draws from one 1 and seven 0, three are 1 or fewer with 0.989, two or fewer with 0.933.
+    assert interval([[1.0] + [0.0] * 7], [[0.0]], resamples=20_000) == (0.0, 0.375)
     ragged = interval([[0.0, 1.0], [1.0]], [[0.0], [0.0, 0.0, 0.0]], resamples=20_000)
     assert 0.0 <= ragged[0] < ragged[1] == 1.0
 
@@ -150,6 +150,13 @@ def test_results_are_compared_joined_and_shown(tmp_path: Path, monkeypatch: pyte
     assert done.code == 0
     assert done.out.splitlines()[2].startswith("calls,2,2.5,4.0,-1.5,-2.0,-1.0,0,2,0")
     assert done.err == "1 tasks are in one of them only and were left out\n"
+    for resamples in ("0", "1_000_001", str(10**14)):
+        refused = bench(tmp_path, "compare", *both, "--resamples", resamples, monkeypatch=monkeypatch)
+        assert (refused.code, refused.out) == (2, "")
+        said = (
+            f"error: {int(resamples):,} resamples are not 1 to 1,000,000\nhint: 10,000 give both ends to two digits\n"
+        )
+        assert refused.err == said
     joined = bench(tmp_path, "csv", *both, monkeypatch=monkeypatch).out
     assert [line.split(",")[2] for line in joined.splitlines()] == ["mode", *["frozen"] * 2, *["plain"] * 3]
     shown = bench(tmp_path, "curve", *both, "--format", "csv", monkeypatch=monkeypatch)
@@ -182,10 +189,10 @@ def test_pictures_are_drawn_the_same_each_time(tmp_path: Path) -> None:
 
 
 def test_a_picture_without_data_says_why() -> None:
-    whys = {name: draw(None, []) for name, draw in PLOTS.items()}
+    whys = {name: draw(None, Given.of([])) for name, draw in PLOTS.items()}
     assert whys["pareto"] == whys["learning_curve"] == "no attempt was decided"
     assert whys["cost_parity"] == "nothing cost a dollar: the models had no price"
     assert whys["estimate_accuracy"] == whys["plan_space"]
-    assert PLOTS["estimate_accuracy"](None, [ROW]) == (
+    assert PLOTS["estimate_accuracy"](None, Given.of([ROW])) == (
         "no attempt has an estimate: the mode relational asks EXPLAIN for one"
     )

@@ -239,6 +239,8 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("oolong", {"id": "x"}, "id is a text, not a whole number"),
     ("oolong", {"answer": "[]"}, "answer is '[]', not a list of texts, numbers or dates"),
     ("oolong", {"answer": "__import__('os')"}, "answer is \"__import__('os')\", not a list of texts, numbers or dates"),
+    ("oolong", {"answer": "['abc']"}, "answer has 'abc', which is no number"),
+    ("oolong", {"answer": "[datetime.date(2023, 2, 29)]", "answer_type": "ANSWER_TYPE.DATE"}, "answer has '2023-02-29', which is no date"),
     ("oolong", {"question": " "}, "question is empty, a text is needed"),
     ("oolong", {"context_window_text": "other"}, "the text named made_up-1024-4 is another one than before"),
     ("redlining", {"output": "New clause."}, "output has no text behind 'Redlined Clause:'"),

@@ -134,6 +134,7 @@ DOCS = "docs/bench.md has the fields of a pack, a task and each oracle"
         (TASK.replace('"number", value = 3', '"sat", variables = 2, clauses = [[3]]'), "task a: a clause names no variable of its own", "literals are 1 to 2, or minus that"),
         (TASK.replace('"number", value = 3', '"sat", variables = 23, clauses = []'), "task a: verify has 23 variables", "1 to 22 can be searched through"),
         (TASK.replace('"number", value = 3', '"oolong", kind = "word", gold = []'), "task a: verify has kind 'word' and 0 gold answers", "kind is one of label, date, id, comparison, number, gold a list"),
+        (TASK.replace('"number", value = 3', '"oolong", kind = "number", gold = ["3", "abc"]'), "task a: verify has 'abc' in gold, which is no number", "a number in digits, a date as YYYY-MM-DD"),
         ("tasks = []", "tasks: there are none", "a pack has at least one [[tasks]]"),
         ("tasks = {", "is not TOML", "check quotes, commas and brackets at that place"),
     ],

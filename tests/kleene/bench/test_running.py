@@ -294,6 +294,22 @@ def test_a_pack_without_reference_statements(tmp_path: Path, monkeypatch: pytest
     assert len(read_pack(tmp_path).tasks) == 1
     done = bench(tmp_path, "run", ".", "--mode", "relational", monkeypatch=monkeypatch)
     assert done.err == "error: no task of puzzles has reference SQL\nhint: --mode frozen runs it\n"
+    again = bench(tmp_path, "run", ".", "--mode", "relational", monkeypatch=monkeypatch)
+    assert again.err == done.err, "a file without a row holds no results"
+
+
+def test_recordings_are_kept_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    puzzles(tmp_path, 1)
+    (tmp_path / "taken").write_text("")
+    run = ("run", ".", "--results", "r.csv")
+    for option, path, said in [
+        ("--record", "taken/x", "cannot be made: Not a directory"),
+        ("--record", "taken", "is no folder"),
+        ("--replay", "gone", "is no folder"),
+    ]:
+        done = bench(tmp_path, *run, option, path, monkeypatch=monkeypatch)
+        assert (done.code, (tmp_path / "r.csv").exists()) == (2, False)
+        assert done.err.startswith(f"error: {option} {path} {said}\nhint: ")
 
 
 def test_the_mode_that_learns_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
