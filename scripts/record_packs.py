@@ -2,7 +2,7 @@
 """Makes the recordings that come with the packs: ``tasks/packs/PACK/replay/MODE/``.
 
     record_packs.py rules                     the reference statements, answered by rule (tests/kleene/bench/reader.py)
-    record_packs.py model PACK MODE N URL     the first N tasks, by the model behind an OpenAI-compatible endpoint
+    record_packs.py model PACK MODE N URL     the first N tasks, by the model behind an OpenAI-compatible endpoint; --judge URL: judged by another
     record_packs.py again [FOLDER...]         what is recorded, with its replies, as the requests are now: after a prompt or a pack has changed
 
 Recordings are packed with gzip, their bytes decided by what is in them. ``again`` says which results are others than before.
@@ -97,12 +97,18 @@ def recorder(model: Any, about: Mapping[str, Any]) -> Make:
     return lambda path: build_handler(model, Config(), record=path, about=about)
 
 
-def by_model(name: str, mode: str, count: int, url: str) -> None:
+def by_model(name: str, mode: str, count: int, url: str, judge: str | None) -> None:
     about = {**BY_MODEL, "recorded": today()}
 
+    def model(name: str, url: str) -> OpenAI:
+        return OpenAI(name, base_url=url, api_key="none", context_window=WINDOW, price=PRICE)
+
     def make(path: Path) -> Any:
-        model = OpenAI("large-language-model", base_url=url, api_key="none", context_window=WINDOW, price=PRICE)
-        return build_handler(model, Config(), record=path, about=about)
+        solver = model("large-language-model", url)
+        models = (
+            {"root": solver, "worker": solver, "judge": model("judging-language-model", judge)} if judge else solver
+        )
+        return build_handler(models, Config(), record=path, about=about)
 
     run(name, mode, Choice(limit=count), make)
 
@@ -131,12 +137,13 @@ def main() -> None:
     one.add_argument("mode", choices=("frozen", "plain"))
     one.add_argument("count", type=int)
     one.add_argument("url")
+    one.add_argument("--judge", metavar="URL")
     actions.add_parser("again").add_argument("folders", nargs="*", type=Path)
     args = parser.parse_args()
     if args.action == "rules":
         rules()
     elif args.action == "model":
-        by_model(args.pack, args.mode, args.count, args.url)
+        by_model(args.pack, args.mode, args.count, args.url, args.judge)
     else:
         for folder in args.folders or sorted(f.parent for f in PACKS.glob(f"*/replay/*/{RESULTS}")):
             again(folder.resolve())
