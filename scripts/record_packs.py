@@ -36,7 +36,7 @@ from kleene.models.replay import Recorder, Replay  # noqa: E402
 from kleene.planner.specs import Price  # noqa: E402
 
 PACKS = ROOT / "tasks" / "packs"
-RULES = {"finance-synthetic": 5, "legal-synthetic": 5, "oolong-like": 3, "logbook-hard": 1}
+RULES = {"finance-synthetic": 5, "legal-synthetic": 5, "oolong-like": 3, "logbook-hard": 1, "terminal": 6}
 """Tasks of each pack whose reference statement is recorded."""
 
 WINDOW = 32_000

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kleene.bench.attempt import set_up
+import kleene
+from kleene.bench.attempt import attempt, set_up
 from kleene.bench.oracles import Place, decide
 from kleene.bench.oracles.answer import Answer
 from kleene.bench.pack import read_pack
@@ -15,7 +16,9 @@ from kleene.tools.base import Work
 from kleene.tools.jail import Jail
 from kleene.tools.sandbox import Sandbox
 from kleene.tools.shell import run_command
+from tests.kleene.bench.reader import answer
 from tests.kleene.bench.test_generators import HOLDS, generate
+from tests.kleene.bench.test_running import options
 from tests.kleene.tools.work import needs_sandbox
 
 PACKS = Path(__file__).resolve().parents[3] / "tasks" / "packs"
@@ -69,6 +72,23 @@ def test_a_task_of_the_shell_is_solved_by_hand_and_not_by_nothing(id_: str, tmp_
     done = run_command(Sandbox(), Work(Jail.of(tmp_path)), BY_HAND[id_]).finished
     assert (done.status, done.stderr) == (0, "")
     assert decide(ready.verify, ready.task, Answer(("a",), ((done.stdout.strip(),),)), Place(tmp_path)).solved
+
+
+@needs_sandbox
+def test_a_reference_of_the_shell_takes_any_name(tmp_path: Path) -> None:
+    """Of the six references, which tests/kleene/bench/test_recordings.py runs, the one that hands names to a command."""
+    pack = read_pack(PACKS / "terminal")
+    assert all(task.sql for task in pack.tasks)
+    ready = next(pack.ready(task) for task in pack.tasks if task.id == "rename-logs")
+    names = ["it's $HOME `x`.log", "-n.log", "ü\\n.log.log", "log", "b.txt"]
+    (tmp_path / "logs" / "deep.log").mkdir(parents=True)
+    for name in names:
+        (tmp_path / "logs" / name).write_text(name)
+    attempt(ready, 1, tmp_path, options(kleene.FunctionModel(answer)))
+    renamed = ["it's $HOME `x`.txt", "-n.txt", "ü\\n.log.txt", "log", "b.txt"]
+    found = {p.name: p.read_text() for p in (tmp_path / "logs").iterdir() if p.is_file()}
+    assert found == dict(zip(renamed, names, strict=True))
+    assert (tmp_path / "logs" / "deep.log").is_dir()
 
 
 DONE = Answer(("done",), (("yes",),))
