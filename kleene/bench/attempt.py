@@ -35,9 +35,10 @@ from kleene.tools.base import Work
 from kleene.tools.jail import Jail
 from kleene.tools.sandbox import Sandbox
 from kleene.tools.shell import exit_code, run_command
-from kleene.udfs.events import Event, TurnFinished
+from kleene.udfs.events import Event, ToolUsed, TurnFinished
 
 if TYPE_CHECKING:
+    from kleene.bench.outputs import Outputs
     from kleene.engine import Engine
 
 SOLVERS = {"frozen": "root", "plain": "root", "relational": "worker"}
@@ -52,7 +53,7 @@ OpenEngine = Callable[..., AbstractContextManager["Engine"]]
 @attrs.frozen
 class Options:
     """How attempts are made. ``open_engine`` takes the options of ``kleene.attach``. ``budget`` is for each task; ``record`` and ``replay`` are
-    folders with one recording an attempt (``kleene.bench.recordings``)."""
+    folders with one recording an attempt (``kleene.bench.recordings``); with ``outputs`` a judge is LAB's, where there is no other."""
 
     mode: str
     open_engine: OpenEngine
@@ -60,12 +61,13 @@ class Options:
     max_turns: int = 30
     record: Path | None = None
     replay: Recordings | None = None
+    outputs: Outputs | None = None
     sandbox: Sandbox = attrs.field(factory=Sandbox)
 
 
 @attrs.frozen
 class Attempt:
-    """What came of it."""
+    """What came of it. ``events`` are its turns and its uses of tools, ``began`` is in seconds since the epoch."""
 
     model: str
     outcome: str
@@ -79,6 +81,9 @@ class Attempt:
     answer: str = ""
     estimated: Estimated = attrs.field(factory=Estimated)
     drift: str = ""
+    found: Answer | None = None
+    events: tuple[Event, ...] = ()
+    began: float = 0.0
 
 
 @attrs.frozen
@@ -112,10 +117,13 @@ def learner() -> Solver:
 def attempt(ready: Ready, repeat: int, workspace: Path, options: Options) -> Attempt:
     """Make it in a store of its own, so that nothing is answered from another's memo. Raises the model's error where not one reply came."""
     turns: list[TurnFinished] = []
+    events: list[Event] = []
 
     def on_event(event: Event) -> None:
         if isinstance(event, TurnFinished):
             turns.append(event)
+        if options.outputs is not None and isinstance(event, TurnFinished | ToolUsed):
+            events.append(event)
 
     relational = options.mode == "relational"
     solve = learner() if options.mode == "learning" else _SOLVERS[options.mode]
@@ -129,7 +137,7 @@ def attempt(ready: Ready, repeat: int, workspace: Path, options: Options) -> Att
     with tempfile.TemporaryDirectory(prefix="kleene-bench-") as folder:
         with options.open_engine(store=Path(folder) / "run.duckdb", **given) as engine:
             model = _model(engine, SOLVERS[options.mode])
-            started = time.monotonic()
+            began, started = time.time(), time.monotonic()
             solved = solve(engine, ready, workspace, options, turns)
             seconds = time.monotonic() - started
             verdict = _judged(engine, ready, solved, workspace, options)
@@ -147,6 +155,9 @@ def attempt(ready: Ready, repeat: int, workspace: Path, options: Options) -> Att
         answer="" if solved.answer is None else _digest(json.dumps(solved.answer.rows, default=str)),
         estimated=solved.estimated,
         drift=drift,
+        found=solved.answer,
+        events=tuple(events),
+        began=began,
     )
 
 
@@ -236,7 +247,10 @@ def _judged(engine: Engine, ready: Ready, solved: Solved, workspace: Path, optio
         return Verdict(False, solved.error or solved.outcome)
     judge = None
     if isinstance(ready.verify, Judge | Redline):
-        judge = judge_of(engine, SOLVERS[options.mode], needed=isinstance(ready.verify, Judge))
+        needed = isinstance(ready.verify, Judge) and options.outputs is None
+        judge = judge_of(engine, SOLVERS[options.mode], needed=needed)
+        if judge is None and isinstance(ready.verify, Judge):
+            return Verdict(None, "LAB's evaluator decides")
     return decide(ready.verify, ready.task, solved.answer, Place(workspace, options.sandbox, judge, ready.folder))
 
 

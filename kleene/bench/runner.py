@@ -182,7 +182,9 @@ class _Work:
             est_calls=made.estimated.planned,
             bare_calls=made.estimated.bare,
         )
-        record, replay = self.options.record, self.options.replay
+        record, replay, outputs = self.options.record, self.options.replay, self.options.outputs
+        if outputs is not None:
+            outputs.write(row, made.found, made.events, made.began)
         with self._lock:
             self.results.add(row)
             if record is not None:

@@ -44,6 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--results", metavar="FILE", help="where rows go (default: .kleene/bench/PACK-MODE.csv in the workspace)")
     add("--resume", action="store_true", help="go on with the results that are there")
+    add(
+        "--outputs",
+        metavar="FOLDER",
+        help="of Harvey LAB's tasks: what each attempt wrote, laid out for LAB's own evaluator",
+    )
     add("--limit", metavar="N", type=count, help="at most the first N tasks")
     add("--sample", metavar="N", type=count, help="N tasks drawn with --seed; those that continue one come with it")
     add("--seed", metavar="S", type=count, default=0, help="of --sample (default: 0)")
@@ -63,6 +68,7 @@ def execute(inv: Invocation) -> int:
 
 def run(inv: Invocation) -> int:
     from kleene.bench.attempt import Options, learner
+    from kleene.bench.outputs import SCORED, Outputs
     from kleene.bench.pack import read_pack
     from kleene.bench.recordings import Recordings
     from kleene.bench.results import ResultsFile
@@ -77,6 +83,11 @@ def run(inv: Invocation) -> int:
             learner()
         pack = read_pack(args.pack)
         record, replay = folder_of(args.record, "--record", make=True), folder_of(args.replay, "--replay")
+        outputs = None
+        if args.outputs is not None:
+            folder = folder_of(args.outputs, "--outputs", make=True)
+            assert folder is not None
+            outputs = Outputs.of(folder, pack, args.mode, args.max_turns)
         path = Path(args.results or Path(args.workspace) / ".kleene" / "bench" / f"{pack.name}-{args.mode}.csv")
         results = ResultsFile(path, pack=pack.name, digest=pack.digest[:16], mode=args.mode, resume=args.resume)
     options = Options(
@@ -86,6 +97,7 @@ def run(inv: Invocation) -> int:
         max_turns=args.max_turns,
         record=record,
         replay=None if replay is None else Recordings(replay),
+        outputs=outputs,
         sandbox=Sandbox(unsafe=args.unsafe_shell),
     )
     choice = Choice(args.limit, args.sample, args.seed, args.repeats)
@@ -101,6 +113,9 @@ def run(inv: Invocation) -> int:
     skipped = f", {done.skipped:,} have no reference SQL" if done.skipped else ""
     unrecorded = f", {done.unrecorded:,} have no recording" if done.unrecorded else ""
     terminal.say(f"{done.ran:,} attempts{before}{skipped}{unrecorded}: python -m kleene bench report {path}")
+    if outputs is not None:
+        terminal.say(f"LAB scores each run of {args.outputs} ({SCORED}); then")
+        terminal.say(f"python -m kleene bench import harvey-lab-results {args.outputs} --out lab.csv")
     if replay is None:
         return 0
     if done.unrecorded and not done.ran and not done.before:
@@ -114,7 +129,7 @@ def run(inv: Invocation) -> int:
 
 
 def folder_of(path: str | None, option: str, *, make: bool = False) -> Path | None:
-    """A folder of recordings. Raises ``ConfigError`` where it is none."""
+    """An option's folder. Raises ``ConfigError`` where it is none."""
     if path is None:
         return None
     folder = Path(path)
@@ -128,7 +143,7 @@ def folder_of(path: str | None, option: str, *, make: bool = False) -> Path | No
             ) from None
     if not folder.is_dir():
         raise ConfigError(
-            f"{option} {path} is no folder", hint="a bench has one recording an attempt: TASK.REPEAT.jsonl"
+            f"{option} {path} is no folder", hint="give a folder: a bench keeps something of each attempt in it"
         )
     return folder
 

@@ -20,6 +20,11 @@ from kleene.bench.verify import Judge
 from kleene.planner.errors import ConfigError
 
 FILE = "task.json"
+TASKS = "lab.jsonl"
+"""A line a task in the pack's folder: its ``id`` there, LAB's name for it (``task``) and the names of its ``documents``."""
+
+DOCUMENTS = "documents"
+"""Where they lie in the workspace."""
 
 
 def lab(path: Path, target: Target) -> Iterator[Task]:
@@ -32,7 +37,10 @@ def lab(path: Path, target: Target) -> Iterator[Task]:
     for file in files:
         record = _only(file)
         if all(str(record.fields.get(name)) == value for name, value in target.where.items()):
-            yield _task(record, file.parent, _id(file.parent.relative_to(root)), target)
+            task, documents = _task(record, file.parent, _id(file.parent.relative_to(root)), target)
+            name = file.parent.relative_to(root).as_posix()
+            target.note(TASKS, {"id": task.id, "task": name, "documents": documents})
+            yield task
 
 
 def _only(file: Path) -> Record:
@@ -46,24 +54,27 @@ def _id(path: Path) -> str:
     return ".".join(slug(part) for part in path.parts) or "task"
 
 
-def _task(record: Record, folder: Path, id_: str, target: Target) -> Task:
+def _task(record: Record, folder: Path, id_: str, target: Target) -> tuple[Task, list[str]]:
+    """The task, and the names of its documents."""
     names = _deliverables(record)
     criteria = [_criterion(c, names) for c in record.records("criteria")]
     if not criteria:
         record.wrong("criteria are none, a task needs at least one")
-    documents = _documents(record, folder, id_, target)
-    where = "The documents lie in the folder documents of the workspace. " if documents else ""
+    source, documents = _documents(record, folder, id_, target)
+    where = f"The documents lie in the folder {DOCUMENTS} of the workspace. " if documents else ""
     asked = (
         f"{record.text('title')}\n\n{record.text('instructions')}\n\n{where}Write no files: answer one row a deliverable "
         f"({', '.join(names) or 'as the instructions name them'}) with the columns file, its name, and text, all that would stand in it."
     )
-    return Task(
+    task = Task(
         id=id_,
         task=asked,
         kind=f"lab_{slug(record.optional_text('work_type') or 'task')}",
-        setup=(f'mkdir documents && cp -R "$PACK"/{shlex.quote(documents)}/. documents/',) if documents else (),
+        setup=(f'mkdir {DOCUMENTS} && cp -R "$PACK"/{shlex.quote(documents)}/. {DOCUMENTS}/',) if documents else (),
         verify=Judge("PASS if every one of these criteria is met, else FAIL.\n" + "\n".join(criteria)),
     )
+    files = sorted(source.rglob("*")) if documents else []
+    return task, [f.relative_to(source).as_posix() for f in files if f.is_file() and not f.is_symlink()]
 
 
 def _deliverables(record: Record) -> list[str]:
@@ -88,14 +99,15 @@ def _criterion(record: Record, names: list[str]) -> str:
     return f"{record.text('id')}{where}{f' {title}' if title else ''}: {record.text('match_criteria')}"
 
 
-def _documents(record: Record, folder: Path, id_: str, target: Target) -> str | None:
+def _documents(record: Record, folder: Path, id_: str, target: Target) -> tuple[Path, str | None]:
+    """Where they lie, and where their copy does."""
     shared = record.optional_text("docs_dir")
     source = folder / (shared or "documents")
     if shared is None:
-        return target.documents(source, id_) if source.is_dir() else None
+        return source, target.documents(source, id_) if source.is_dir() else None
     if not source.is_dir():
         record.wrong(f"docs_dir names {shared}, which is no folder", hint="it is a path from the task's folder")
-    return target.documents(source, f"shared-{slug(source.resolve().name)}")
+    return source, target.documents(source, f"shared-{slug(source.resolve().name)}")
 
 
 def lab_results(path: Path) -> Iterator[Row]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -40,6 +42,11 @@ class Target:
                 f"{place}: the text named {name} is another one than before", hint="a text needs a name of its own"
             )
         return path
+
+    def note(self, name: str, line: Mapping[str, Any]) -> None:
+        """Add a line of JSON to a file of the pack's folder."""
+        with open(self.folder / name, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def documents(self, source: Path, name: str) -> str:
         """Copy a folder, once, and give its path from the pack's folder. Raises ``ConfigError`` for one that is not of what is imported: its

@@ -27,7 +27,8 @@ from kleene.cli import bench_import
 from kleene.planner.errors import ConfigError
 from kleene.tools.sandbox import Sandbox
 from tests.kleene.bench import layouts
-from tests.kleene.bench.test_running import options
+from tests.kleene.bench.test_packs import PACKS
+from tests.kleene.bench.test_running import bench, options
 from tests.kleene.cli.doubles import invoke
 from tests.kleene.tools.work import needs_sandbox
 
@@ -152,6 +153,73 @@ def test_what_harvey_labs_evaluator_wrote_becomes_results(tmp_path: Path) -> Non
     assert (one.task, one.repeat, one.solved, one.score, one.outcome) == ("leases.fee", 1, False, 0.5, "unfinished")
     assert (one.detail, two.detail) == ("1/2; 1 errors of the judge", "2/2")
     assert (two.repeat, two.solved, two.calls, two.tokens, two.seconds) == (2, True, 3, 120, 1.5)
+
+
+# The names that LAB's harness writes (hshadab/harvey-lab-drafting, runs/runE_r1, commit 3b0680a).
+CONFIG = {"model", "task", "run_id", "max_turns", "temperature", "skills", "started_at"}
+METRICS = {
+    "turn_count", "input_tokens", "output_tokens", "wall_clock_seconds", "finished_cleanly", "documents_read", "documents_read_list",
+    "documents_skipped", "documents_skipped_list", "total_documents", "bash_commands", "files_written", "files_edited", "glob_searches",
+    "grep_searches", "completed_at",
+}  # fmt: skip
+TURNS = (
+    """Reading.\n```sql\nSELECT length(text) FROM read('documents/more/it''s a lease.txt');\nSELECT path FROM files('documents/*')\n```""",
+    """```sql\nFINAL FROM (VALUES ('memo.docx', '# Fee' || chr(10) || 'It is 5.'), ('notes/a.md', 'one ü'), ('notes/a.md', 'two'), ('../out.pdf', 'p'),
+    (NULL, 'x'), ('none.txt', NULL)) AS t("File", "Text")\n```""",
+)
+
+
+@needs_sandbox
+def test_attempts_are_laid_out_for_harvey_labs_evaluator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("docx")
+    imported("harvey-lab", layouts.lab(tmp_path / "lab"), tmp_path)
+    (tmp_path / "m.py").write_text(
+        f"turns = {TURNS!r}\ndef solve(request):\n    return turns[len(request.messages) // 2]\n"
+    )
+    run = (
+        "run",
+        "pack",
+        "--sample",
+        "1",
+        "--seed",
+        "1",
+        "--model-script",
+        "m.py:solve",
+        "--outputs",
+        "out",
+        "--results",
+        "r.csv",
+    )
+    done = bench(tmp_path, *run, monkeypatch=monkeypatch)
+    assert done.code == 0
+    assert done.err.endswith("python -m kleene bench import harvey-lab-results out --out lab.csv\n")
+    assert {(row.solved, row.detail) for row in read_rows(tmp_path / "r.csv")} == {(None, "LAB's evaluator decides")}
+    (place,) = (tmp_path / "out" / "leases" / "end" / "scenario-01" / "kleene-frozen").iterdir()
+    config, metrics = (json.loads((place / name).read_text()) for name in ("config.json", "metrics.json"))
+    assert (set(config), config["task"], config["run_id"]) == (CONFIG, "leases/end/scenario-01", place.name)
+    assert (set(metrics), metrics["turn_count"], metrics["finished_cleanly"]) == (METRICS, 2, True)
+    assert (metrics["documents_read_list"], metrics["documents_skipped"]) == (["more/it's a lease.txt"], 0)
+    lines = [json.loads(line) for line in (place / "transcript.jsonl").read_text().splitlines()]
+    assert [(line["turn"], line["role"]) for line in lines] == [
+        (n, who) for n in (1, 2) for who in ("assistant", "tool")
+    ]
+    wrote = {
+        p.relative_to(place / "output").as_posix(): p.read_bytes() for p in place.glob("output/**/*") if p.is_file()
+    }
+    assert wrote.pop("memo.docx").startswith(b"PK")
+    assert wrote == {"notes/a.md": "one ü\n\ntwo".encode(), "out.pdf.md": b"p"}
+    # What LAB's evaluator then says of a run comes back as results.
+    scores = {"all_pass": True, "n_criteria": 1, "n_passed": 1, "judge_error_count": 0, "summary": "1/1"}
+    (place / "scores.json").write_text(json.dumps(scores))
+    (row,) = lab_results(tmp_path / "out")
+    assert (row.task, row.model, row.solved, row.calls) == ("leases.end.scenario-01", "solve", True, 2)
+    refused = bench(
+        tmp_path, "run", str(PACKS / "terminal"), "--outputs", "out", "--results", "s.csv", monkeypatch=monkeypatch
+    )
+    assert (refused.code, "error: terminal has no lab.jsonl, which says what LAB calls its tasks" in refused.err) == (
+        2,
+        True,
+    )
 
 
 def test_redlines_keep_the_clause_and_its_redraft(tmp_path: Path) -> None:
@@ -368,6 +436,15 @@ def test_the_command_names_every_format() -> None:
 
 SAMPLES = Path(os.environ.get("KLEENE_BENCH_SAMPLES", "nowhere"))
 needs_samples = pytest.mark.skipif(not SAMPLES.is_dir(), reason="KLEENE_BENCH_SAMPLES names no folder")
+
+
+@needs_samples
+def test_the_layout_is_that_of_a_published_run() -> None:
+    (run,) = (file.parent for file in (SAMPLES / "harvey-lab" / "example-results").rglob("scores.json"))
+    assert set(json.loads((run / "config.json").read_text())) == CONFIG
+    assert set(json.loads((run / "metrics.json").read_text())) == METRICS
+    (row,) = lab_results(run)
+    assert (row.task, row.solved, row.score) == ("corporate-ma.extract-supply-agreement-key-terms", False, 0.3)
 
 
 @needs_samples
