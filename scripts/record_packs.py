@@ -99,6 +99,8 @@ def recorder(model: Any, about: Mapping[str, Any]) -> Make:
 
 def by_model(name: str, mode: str, count: int, url: str, judge: str | None) -> None:
     about = {**BY_MODEL, "recorded": today()}
+    if judge:
+        about = {**about, "judged": "by another that saw the judge's requests alone"}
 
     def model(name: str, url: str) -> OpenAI:
         return OpenAI(name, base_url=url, api_key="none", context_window=WINDOW, price=PRICE)
