@@ -12,6 +12,7 @@ import duckdb
 
 from kleene.executor import Executor
 from kleene.own import State
+from kleene.runs.bounds import bound
 from kleene.runs.connection import JournalledConnection
 from kleene.runs.journal import Journal
 from kleene.runs.world import SessionWorld
@@ -55,6 +56,7 @@ class OpenSession:
                 self.cursor.execute(f'DROP SCHEMA IF EXISTS "{state.schema}" CASCADE')
                 self.cursor.execute(f'CREATE SCHEMA "{state.schema}"')
             self.cursor.execute(f"SET search_path = '{state.schema}'")
+            bound(self.cursor)
             self.connection = JournalledConnection(self.cursor)
             self.engine = Executor(
                 self.cursor,
