@@ -52,11 +52,15 @@ class DryRun:
         self._params = params
         self._own = running.around.connection.in_autocommit()
         number = str(running.number)
-        self._calls = [CallSite(s.spec, s.volatility, running.noting(s.number)) for s in plan.sites]
+        around = running.around
+        learned = {s.number: known for s in plan.sites if (known := around.learned(s)) is not None}
+        self._calls = [
+            CallSite(s.spec, s.volatility, running.noting(s.number), learned.get(s.number)) for s in plan.sites
+        ]
         self._stops: list[Stop] = stops_of(plan.stops, number, 1)
         self._answers = {s.number: c.answers for s, c in zip(plan.sites, self._calls, strict=True)}
         watched = {spec.number: stop for spec, stop in zip(plan.stops, self._stops, strict=True)}
-        self._routes = routes_of(plan.routes, number, self._answers, watched)
+        self._routes = routes_of(plan.routes, number, self._answers, watched, learned=learned)
         self._text = emit(plan, number, suffix=running.around.suffix, dry=True)
 
     def __enter__(self) -> Self:

@@ -302,7 +302,9 @@ class Executor:
             return None
         copied = tree.copy()
         number_placeholders(copied)
-        return plan_statement(with_tree(statement, copied), self.state.catalog, self.state.settings, self.connection)
+        around = self._around()
+        made = with_tree(statement, copied)
+        return plan_statement(made, self.state.catalog, around.settings, self.connection, around.learned)
 
     def _may_call(self, tree: exp.Expr) -> bool:
         """Definitions keep the user's text: what they hold is called where they are read."""
@@ -320,9 +322,8 @@ class Executor:
     def _printed(self, tree: exp.Expr) -> str:
         return tree.sql(CallSQL)
 
-    @contextmanager
-    def _run_as(self, statement: Statement, plan: CallPlan | None = None) -> Iterator[Running]:
-        around = Surroundings(
+    def _around(self) -> Surroundings:
+        return Surroundings(
             self.connection,
             self.services,
             self._lookups,
@@ -332,8 +333,11 @@ class Executor:
             self.session,
             self.tools,
         )
+
+    @contextmanager
+    def _run_as(self, statement: Statement, plan: CallPlan | None = None) -> Iterator[Running]:
         outer = self._running
-        self._running = running = Running(around, statement.text)
+        self._running = running = Running(self._around(), statement.text)
         if plan is not None and any(s.spec.session for s in plan.sites):
             running.context.children = self._family()
         try:

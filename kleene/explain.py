@@ -15,6 +15,7 @@ from kleene.pilot import Piloted, Reached, pilot
 from kleene.planner.callplan import CallPlan, Site, StopSpec, leaves
 from kleene.planner.emit import emit
 from kleene.planner.errors import NoModel, number
+from kleene.planner.experience import wanted_truth
 from kleene.planner.joining import JoinSpec
 from kleene.udfs.lookups import SiteAnswers
 from kleene.udfs.statement import Ask, CallSite
@@ -142,6 +143,7 @@ def explain(running: Asking, plan: CallPlan, params: Any, pilots: int = 0, *, fr
     for route in routes:
         if route.spec.stop is not None:
             waved[route.spec.stop] = set(route.spec.units[route.chosen()[0]].sites)
+    behind = _Behind(running, plan, notes)
     found: list[SiteEstimate] = []
     by_number: dict[int, SiteEstimate] = {}
     unpriced = False
@@ -158,7 +160,7 @@ def explain(running: Asking, plan: CallPlan, params: Any, pilots: int = 0, *, fr
             if item.exact and looks_only(site.spec):
                 settled.add(site.number)
         elif stop is not None and asks:
-            item = _until_stopped(site, estimate, stop, counted, seen_by.rates.get(site.number))
+            item = _until_stopped(site, estimate, stop, counted, _rate_of(running, plan, site, seen_by.rates))
         elif site.demand is not None:
             item = SiteEstimate(site, None, 0, 0, 0.0, False, f"on demand: {site.demand}")
         elif asks and site.spec.session:
@@ -167,7 +169,7 @@ def explain(running: Asking, plan: CallPlan, params: Any, pilots: int = 0, *, fr
         elif site.number in seen_by.reached and (seen_by.reached[site.number].ordered or waits or not asks):
             limits = [s.rows for s in plan.stops if s.rows is not None and not s.fan and waved[s.number] & waits]
             most = None if site.number in {n for w in waved.values() for n in w} else min(limits, default=None)
-            item = _behind_pilot(site, seen_by.reached[site.number], waits, most)
+            item = _behind_pilot(site, seen_by.reached[site.number], waits, most, behind)
         elif asks and site.number in tried:
             why = "asked first, unless fewer pass another"
             item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, False, why)
@@ -178,19 +180,20 @@ def explain(running: Asking, plan: CallPlan, params: Any, pilots: int = 0, *, fr
             item = SiteEstimate(site, estimate.calls, estimate.hits, estimate.tokens, estimate.dollars, False, why)
         elif (proxy := plan.proxy_of(site)) is not None and proxy.number in notes:
             # The same arguments, of which the proxy leaves some.
-            like = CallSite(site.spec, site.volatility, SiteAnswers(name=str(site.number)))
+            answers = SiteAnswers(name=str(site.number))
+            like = CallSite(site.spec, site.volatility, answers, running.around.learned(site))
             item = _in_band(site, price(running, _new([Ask(like, a.key) for a in notes[proxy.number]], seen)))
         elif waits and (expected := _expected(plan, site)) is not None:
-            item = _joined(site, expected, waits, by_number)
+            item = _joined(site, expected, waits, behind)
         elif waits:
-            item = _guess(site, waits, by_number)
+            item = _guess(site, waits, by_number, behind)
         elif problem is not None:
             item = SiteEstimate(site, None, 0, 0, 0.0, False, problem)
         else:
             item = SiteEstimate(site, 0, 0, 0, 0.0, True)
         found.append(item)
         by_number[site.number] = item
-        unpriced = unpriced or bool(estimate.unpriced)
+        unpriced = unpriced or bool(estimate.unpriced) or site.number in behind.unpriced
     return explained(found, plan, running, unpriced, kept, tuple(route.planned_order() for route in routes), fragment)
 
 
@@ -256,12 +259,12 @@ def _tool(site: Site, uses: int, waits: frozenset[int], bounded: bool) -> SiteEs
     return SiteEstimate(site, 0, 0, 0, 0.0, not open_, "more may follow" if open_ else "", uses)
 
 
-def _until_stopped(site: Site, most: Estimate, stop: StopSpec, counted: Counted, rate: float | None) -> SiteEstimate:
+def _until_stopped(site: Site, most: Estimate, stop: StopSpec, counted: Counted, rate: PassRate | None) -> SiteEstimate:
     """A site asked in waves: what the rows of a LIMIT need at the pass rate, seen or assumed, or the first steps of each group of an EXISTS;
     of pairs the first wave, which is made to be enough. What is remembered among the arguments is taken to be spread evenly."""
     known = most.calls + most.hits
-    passing = f"pass rate {ASSUMED_PASS_RATE} assumed" if rate is None else f"{rate:.0%} of a pilot passed"
-    share_passing = ASSUMED_PASS_RATE if rate is None else max(rate, 1 / (1 + known))
+    passing = f"pass rate {ASSUMED_PASS_RATE} assumed" if rate is None else rate.why
+    share_passing = ASSUMED_PASS_RATE if rate is None else max(rate.share, 1 / (1 + known))
     if stop.rows is None:
         likely, reason = known, "an EXISTS stops at its first row"
         if rate is not None:
@@ -298,16 +301,21 @@ def _piloted(running: Asking, plan: CallPlan, params: Any, size: int, notes: Map
     return pilot(running, plan, params, size, waits, lambda asks: price(running, asks), counts)
 
 
-def _behind_pilot(site: Site, reached: Reached, waits: frozenset[int], most: int | None) -> SiteEstimate:
+def _behind_pilot(
+    site: Site, reached: Reached, waits: frozenset[int], most: int | None, behind: _Behind
+) -> SiteEstimate:
     """A site that rows reach through others: what the pilot's rows asked, for all rows; above a LIMIT at most one a row of it."""
     total = reached.count * reached.factor
     total = total if most is None else min(total, most)
     hits = min(reached.cost.hits + reached.answered, reached.count)
     calls = max(0, round(total) - hits)
-    scale = calls / reached.cost.calls if reached.cost.calls else 0.0
+    if reached.cost.calls:
+        scale = calls / reached.cost.calls
+        tokens, dollars = round(reached.cost.tokens * scale), reached.cost.dollars * scale
+    else:
+        tokens, dollars = behind.cost(site, waits, calls)
     names = ", ".join(f"#{w}" for w in sorted(waits))
     why = (f"behind {names}: " if names else "") + f"by a pilot of {reached.tried}"
-    tokens, dollars = round(reached.cost.tokens * scale), reached.cost.dollars * scale
     return SiteEstimate(site, calls, min(hits, round(total)), tokens, dollars, False, why)
 
 
@@ -366,20 +374,22 @@ def _in_band(site: Site, most: Estimate) -> SiteEstimate:
     return SiteEstimate(site, calls, 0, round(most.tokens * part), most.dollars * part, False, why)
 
 
-def _guess(site: Site, waits: frozenset[int], known: dict[int, SiteEstimate]) -> SiteEstimate:
-    """A site whose arguments cannot be counted before others are answered: half of what those ask, until something better is known."""
+def _guess(site: Site, waits: frozenset[int], known: dict[int, SiteEstimate], behind: _Behind) -> SiteEstimate:
+    """A site whose arguments cannot be counted before others are answered: what those ask, less what they are known to drop, or half of it."""
     above = [known[w] for w in sorted(waits) if w in known and known[w].calls is not None]
     names = ", ".join(f"#{w}" for w in sorted(waits))
     if not above:
         return SiteEstimate(site, None, 0, 0, 0.0, False, f"waits for {names}")
     base = max((a.calls or 0) + a.hits for a in above)
-    rate = 1.0 if site.depends else ASSUMED_PASS_RATE
+    rate, why = 1.0, f"waits for {names}"
+    if not site.depends:
+        rates = [
+            found for w in sorted(waits) if (found := _rate_of(behind.running, behind.plan, behind.plan.site(w), {}))
+        ]
+        rate = math.prod(found.share for found in rates) if rates else ASSUMED_PASS_RATE
+        why += "; " + (", ".join(found.why for found in rates) or f"pass rate {ASSUMED_PASS_RATE} assumed")
     calls = round(base * rate)
-    share = calls / base if base else 0.0
-    like = above[0]
-    scale = share * (base / like.calls) if like.calls else 0.0
-    why = f"waits for {names}" + ("" if site.depends else f"; pass rate {ASSUMED_PASS_RATE} assumed")
-    return SiteEstimate(site, calls, 0, round(like.tokens * scale), like.dollars * scale, False, why)
+    return SiteEstimate(site, calls, 0, *behind.cost(site, waits, calls), False, why)
 
 
 def _expected(plan: CallPlan, site: Site) -> float | None:
@@ -387,15 +397,74 @@ def _expected(plan: CallPlan, site: Site) -> float | None:
     return next((found for join in plan.joins if (found := join.expected(site.number)) is not None), None)
 
 
-def _joined(site: Site, expected: float, waits: frozenset[int], known: dict[int, SiteEstimate]) -> SiteEstimate:
+@attrs.frozen
+class PassRate:
+    """The share of a site's arguments that lets a row pass, and where it is from."""
+
+    share: float
+    why: str
+
+
+def _rate_of(running: Asking, plan: CallPlan, site: Site, piloted: Mapping[int, float]) -> PassRate | None:
+    """By a pilot, else by earlier statements; None where neither tells."""
+    truth = wanted_truth(plan, site.number)
+    if site.number in piloted:
+        share = piloted[site.number] if truth is not False else 1 - piloted[site.number]
+        return PassRate(share, f"{share:.0%} of a pilot passed")
+    learned = running.around.learned(site)
+    found = None if learned is None or truth is None else learned.passing(truth)
+    if learned is None or found is None:
+        return None
+    return PassRate(found, f"pass rate {found:.2g} learned from {number(learned.answers)} answers of #{site.number}")
+
+
+class _Behind:
+    """What calls cost that no run can show yet: prompts as long as those before them, at their own model's price."""
+
+    def __init__(self, running: Asking, plan: CallPlan, notes: Mapping[int, list[Ask]]):
+        self.running, self.plan = running, plan
+        self.unpriced: set[int] = set()
+        self._lengths = {site: sum(len(a.prompt()) for a in asks) / len(asks) for site, asks in notes.items() if asks}
+
+    def cost(self, site: Site, waits: frozenset[int], calls: int) -> tuple[int, float]:
+        """Tokens and dollars of so many calls."""
+        before = [self._lengths[w] for w in sorted(waits) if w in self._lengths]
+        length = self._lengths.setdefault(site.number, sum(before) / len(before) if before else float(len(site.asks)))
+        if not calls:
+            return 0, 0.0
+        tokens, dollars, unpriced = self._one(site, length)
+        if unpriced:
+            self.unpriced.add(site.number)
+        return round(calls * tokens), calls * dollars
+
+    def _one(self, site: Site, length: float) -> tuple[float, float, bool]:
+        if site.spec.session:
+            family = self.running.context.children
+            if site.spec.session != "child" or family is None:
+                return 0.0, 0.0, False
+            role = (site.spec.system or "").partition(":")[0]
+            _, tokens, dollars, _ = family.expected_cost(
+                site.spec, [("",) if site.spec.function == "rlm" else (role, "")]
+            )
+            return tokens, dollars, False
+        services = self.running.around.services
+        call = CallSite(
+            site.spec, site.volatility, SiteAnswers(name=str(site.number)), self.running.around.learned(site)
+        )
+        try:
+            found: tuple[float, float, bool] = self.running.wait(
+                services.runtime.submit(services.dispatcher.expect, self.running.context, call, length)
+            )
+            return found
+        except NoModel:
+            return length / 4 + 20, 0.0, True
+
+
+def _joined(site: Site, expected: float, waits: frozenset[int], behind: _Behind) -> SiteEstimate:
     """A site of a join's condition, whose arguments the search has counted."""
     calls = round(expected)
-    like = next((known[w] for w in sorted(waits) if w in known and known[w].calls), None)
-    scale = calls / like.calls if like is not None and like.calls else 0.0
-    tokens = round(like.tokens * scale) if like is not None else 0
-    dollars = like.dollars * scale if like is not None else 0.0
     why = f"waits for {', '.join(f'#{w}' for w in sorted(waits))}; from the order below"
-    return SiteEstimate(site, calls, 0, tokens, dollars, False, why)
+    return SiteEstimate(site, calls, 0, *behind.cost(site, waits, calls), False, why)
 
 
 def _new(asks: list[Ask], seen: set[tuple[str, str, str]]) -> list[Ask]:

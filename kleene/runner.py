@@ -6,7 +6,7 @@ import functools
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,11 @@ import duckdb
 
 from kleene.connection import Fetched, Params
 from kleene.keeping import Keeping, used
-from kleene.planner.callplan import CallPlan
+from kleene.planner.callplan import CallPlan, PlanContext, Site
 from kleene.planner.dialect import CallSQL
 from kleene.planner.emit import emit
 from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, KleeneError, NoModel, Refused, number
+from kleene.planner.experience import fingerprint, wanted_truth
 from kleene.planner.plan import as_written, reordered, sampling
 from kleene.planner.rules.join_order import SAMPLE
 from kleene.planner.specs import BudgetLimits, Volatility
@@ -33,6 +34,7 @@ from kleene.udfs.events import (
     StatementPlanned,
     StatementStarted,
 )
+from kleene.udfs.experience import Lesson, Seen
 from kleene.udfs.fixpoint import Asking, Loop, RunReport, Shifting
 from kleene.udfs.fixpoint import run as run_to_fixpoint
 from kleene.udfs.lookups import Key, SiteAnswers
@@ -136,6 +138,7 @@ class Running:
         self._rounds: list[RoundCounter] = []
         self._stops: list[Stop] = []
         self._noting: dict[str, SiteAnswers] = {}
+        self._planned: dict[str, Site] = {}
         self._weight = Weight(around.settings.round_bytes, self._kept, self._fail)
         self._order: tuple[str, ...] = ()
         self.after_run: Callable[[], None] | None = (
@@ -208,7 +211,7 @@ class Running:
         """The plan in the order that a sample of each condition's arguments calls for, where its rule wants one."""
         around = self.around
         rates: dict[str, float] = {}
-        for sample in sampling(plan, around.settings, around.connection):
+        for sample in sampling(plan, self._context_of()):
             (join,) = sample.joins
             keeping = Keeping.never(around.connection, around.settings, str(self.number), around.suffix)
             # What cannot be paid as a whole is not begun: after the sample the least that the conditions need has to fit.
@@ -217,7 +220,11 @@ class Running:
                 assert found.table is not None
                 for row in found.table.to_pylist():
                     rates[join.conditions[row["c"]].text] = (row["p"] + 1) / (SAMPLE + 2)
-        return reordered(plan, around.settings, around.connection, rates) if rates else plan
+        return reordered(plan, self._context_of(rates)) if rates else plan
+
+    def _context_of(self, rates: Mapping[str, float] | None = None) -> PlanContext:
+        around = self.around
+        return PlanContext(around.settings, around.connection, rates or {}, around.learned)
 
     def _in_order(self, plan: CallPlan, params: Params, keeping: Keeping) -> Fetched:
         """The loop, with conditions in an order of our own where that can be taken back: an error would cost the user's transaction."""
@@ -228,7 +235,7 @@ class Running:
             except Disordered:
                 if keeping.plan is not None:
                     keeping.plan = None if plan.joins else keeping.plan.as_written()
-        written = as_written(plan, around.settings, around.connection)
+        written = as_written(plan, self._context_of())
         return self._loop(written, _own(written, params), keeping)
 
     def _loop(self, plan: CallPlan, params: Params, keeping: Keeping, *, spare: int | None = None) -> Fetched:
@@ -342,22 +349,46 @@ class Running:
             before = self.context.sites.get(answers.name)
             if before is not None and site.volatility is not Volatility.VOLATILE:
                 answers.answers = before.answers.answers  # the statement starts again: what was paid for is kept
-            call = CallSite(site.spec, site.volatility, answers)
+            seen = Seen() if before is None else before.seen
+            call = CallSite(site.spec, site.volatility, answers, self.around.learned(site), seen)
+            self._planned[call.name] = site
             answers.ask = lambda _, keys, call=call: self._demand(call, keys)
             sites.append(call)
             self.context.sites[call.name] = call
         self.around.lookups.open([c.answers for c in sites])
         return sites
 
+    def _passing(self, plan: CallPlan) -> dict[int, tuple[float, int]]:
+        """For the sites of stops the share of arguments that let a row pass, by earlier statements, and how many answers that rests on."""
+        found = {}
+        for stop in plan.stops:
+            known = self.around.learned(plan.site(stop.site)) if stop.site and stop.rows is not None else None
+            truth = None if known is None else wanted_truth(plan, stop.site)
+            share = None if known is None or truth is None else known.passing(truth)
+            if known is not None and share is not None:
+                found[stop.site] = (share, known.answers)
+        return found
+
+    def _learn(self) -> None:
+        """Keep what the statement's calls were seen to do, for the estimates of later ones."""
+        if not self.around.settings.estimates:
+            return
+        for name, site in self._planned.items():
+            if not site.spec.session:
+                lesson = Lesson(fingerprint(site), site.spec.function, site.asks)
+                seen = self.context.sites[name].seen
+                self.around.services.lessons.take(lesson, seen, truths=site.spec.answer.kind == "bool")
+
     def _open_stops(self, plan: CallPlan) -> list[Stop]:
-        stops = self._stops = stops_of(plan.stops, str(self.number), self.around.settings.wave)
+        stops = self._stops = stops_of(plan.stops, str(self.number), self.around.settings.wave, self._passing(plan))
         self.around.lookups.open([], stops)
         return stops
 
     def _open_routes(self, plan: CallPlan, stops: list[Stop]) -> list[Route]:
         sites = {s.number: self.context.sites[f"{self.number}:{s.number}"].answers for s in plan.sites}
         watched = {spec.number: stop for spec, stop in zip(plan.stops, stops, strict=True)}
-        routes = routes_of(plan.routes, str(self.number), sites, watched, self._price)
+        learned = {s.number: known for s in plan.sites if (known := self.around.learned(s)) is not None}
+        routes = routes_of(plan.routes, str(self.number), sites, watched, self._price, learned)
         self.around.lookups.open_routes(routes)
         return routes
 
@@ -575,6 +606,7 @@ class Running:
             raise
         finally:
             self.context.ledger.close()
+            self._learn()
             usage = self.context.meter.usage
             with suppress(Exception):
                 self.around.services.events.emit(

@@ -16,8 +16,9 @@ import attrs
 
 from kleene.otel.enable import open_spans
 from kleene.store import Store, TraceWriter
-from kleene.store.learned import load_ratios, save_ratios
+from kleene.store.learned import load_lessons, load_ratios, save_lessons, save_ratios
 from kleene.udfs.events import Event, EventStream
+from kleene.udfs.experience import Lessons
 from kleene.udfs.memo import MemoWriter
 from kleene.udfs.protocols import CallHandler
 
@@ -33,7 +34,7 @@ class Services:
 
     ``streams``: somebody wants the replies of sessions as they arrive (``CallStreamed``): who listens, unless it says ``streams = False``.
     ``runtime`` and ``dispatcher`` are made, and all that calls need is imported, when the first call is made.
-    ``spans`` makes OpenTelemetry's of the events, where that is on.
+    ``spans`` makes OpenTelemetry's of the events, where that is on. ``lessons`` are what statements learn about their calls.
     """
 
     store: Store
@@ -46,11 +47,15 @@ class Services:
     notes: list[str] = attrs.field(factory=list)
     streams: bool = False
     spans: Spans | None = None
+    lessons: Lessons = attrs.field(init=False)
     _closing: list[Callable[[], None]] = attrs.field(factory=list)
     _calling: tuple[Runtime, Dispatcher] | None = None
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
     _closed: bool = False
     _numbers: itertools.count[int] = attrs.field(factory=lambda: itertools.count(1))
+
+    def __attrs_post_init__(self) -> None:
+        self.lessons = Lessons(lambda: load_lessons(self.store))
 
     @classmethod
     def open(
@@ -117,6 +122,10 @@ class Services:
                 self._calling = runtime, dispatcher
             return self._calling
 
+    def keep_lessons(self) -> None:
+        """Write what statements have learned about their calls to the store."""
+        save_lessons(self.store, self.lessons.changed())
+
     def next_number(self) -> int:
         return next(self._numbers)
 
@@ -138,4 +147,5 @@ class Services:
             self.spans.close()
         if not self.store.closed and self._calling is not None:
             save_ratios(self.store, self._calling[1].ratios.changed())
+            self.keep_lessons()
         self.store.close()

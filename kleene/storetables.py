@@ -37,6 +37,7 @@ SESSION_TABLES = {
 def stored(services: Services, name: str, trust: str, session: str | None) -> Any:
     """A table of the store as Arrow, all events up to now included. With the trust of a model, the session's rows only."""
     services.trace.flush()
+    services.keep_lessons()
     cursor = services.store.cursor()
     try:
         if trust == "host":

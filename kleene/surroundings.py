@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from kleene.planner.experience import fingerprint
+
 if TYPE_CHECKING:
     from kleene.connection import Connection
+    from kleene.planner.callplan import Site
     from kleene.planner.errors import KleeneError
+    from kleene.planner.learned import Learned
     from kleene.planner.settings import Settings
     from kleene.services import Services
     from kleene.udfs.children import Tools
@@ -30,6 +34,12 @@ class Surroundings:
     settings: Settings
     session: str | None = None
     tools: Tools | None = None
+
+    def learned(self, site: Site) -> Learned | None:
+        """What earlier statements saw of calls like those of a site, where the settings let it be used."""
+        if not self.settings.estimates or site.spec.session:
+            return None
+        return self.services.lessons.of(fingerprint(site))
 
 
 class Asking(Protocol):

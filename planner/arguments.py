@@ -1,11 +1,12 @@
-"""The arguments of a call by the parameters they are for, positional and named."""
+"""The arguments of a call: by the parameters they are for, positional and named, and in the prompt that they make."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
+from kleene.planner.calls import all_in
 from kleene.planner.errors import PlanError, did_you_mean
-from kleene.planner.specs import FunctionSpec
+from kleene.planner.specs import CallSpec, FunctionSpec
 from kleene.planner.statements import Statement, span_of
 
 
@@ -52,3 +53,19 @@ def arity_error(node: exp.Expr, spec: FunctionSpec, statement: Statement) -> Pla
         span=span_of(statement, node),
         source=statement.source,
     )
+
+
+def asked_text(spec: CallSpec, arguments: list[exp.Expr]) -> str:
+    """The prompt of a call, with ``{column}`` where it holds a row's values: the same however tables are named."""
+    given = [_shown(argument) for argument in arguments]
+    return "".join(part if isinstance(part, str) else given[part] for part in spec.template.parts)
+
+
+def _shown(node: exp.Expr) -> str:
+    while isinstance(node, exp.Paren | exp.Cast):
+        node = node.this
+    if isinstance(node, exp.Literal):
+        return node.name
+    if isinstance(node, exp.DPipe):
+        return _shown(node.left) + _shown(node.right)
+    return "{" + ", ".join(dict.fromkeys(column.name.lower() for column in all_in(node, exp.Column))) + "}"

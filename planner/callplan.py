@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from kleene.planner.calls import Call, Ready, all_in, calls_in, nodes
 from kleene.planner.joining import JoinSpec
+from kleene.planner.learned import Learned
 from kleene.planner.settings import Settings
 from kleene.planner.specs import CallSpec, Span, Volatility
 
@@ -43,7 +44,8 @@ class Site:
     ``demand`` is the reason why its calls are made inside DuckDB's run (recursive term, volatile function, ...), None for a lookup.
     ``label`` is the call as the user wrote it; ``depends`` are the sites inside its arguments; ``waits`` those that
     must lack no answer before this one is asked (``planner.waiting``), itself among them where its own answers reach its arguments so.
-    ``cascade`` is what a proxy leaves to it.
+    ``cascade`` is what a proxy leaves to it. ``asks`` is the prompt with holes where a row's values stand, ``{column}``: what its calls have
+    in common with those of other statements.
     """
 
     number: int
@@ -56,6 +58,7 @@ class Site:
     waits: frozenset[int] = frozenset()
     span: Span | None = None
     cascade: Cascade | None = None
+    asks: str = ""
 
     @property
     def is_independent(self) -> bool:
@@ -83,6 +86,9 @@ class StopSpec:
     fan: bool = False
 
 
+Experience = Callable[[Site], Learned | None]
+"""What is known of calls like those of a site; None where that is nothing, or too little to go by."""
+
 Formula = int | tuple[str, tuple["Formula", ...]]
 """A condition over the units of a route: a unit's index, or ``and`` / ``or`` over formulas."""
 
@@ -97,10 +103,11 @@ def leaves(formula: Formula) -> list[int]:
 @attrs.frozen
 class Unit:
     """One operand of a route: the sites inside, in the order of the text; none in a pure one. ``written`` gives what the user wrote: printing
-    it costs more than planning the operand."""
+    it costs more than planning the operand. ``truth``: it is a call, or (FALSE) the negation of one; None for all others."""
 
     sites: tuple[int, ...]
     written: Callable[[], str] = attrs.field(eq=False)
+    truth: bool | None = None
 
     @property
     def text(self) -> str:
@@ -288,11 +295,13 @@ class Relations(Protocol):
 
 @attrs.frozen
 class PlanContext:
-    """What rules may use besides the plan. ``rates``: condition as the user wrote it → the share of its arguments that passes."""
+    """What rules may use besides the plan. ``rates``: condition as the user wrote it → the share of its arguments that passes. ``learned``: what
+    earlier statements saw of calls like those of a site."""
 
     settings: Settings
     relations: Relations
     rates: Mapping[str, float] = attrs.field(factory=dict)
+    learned: Experience = lambda site: None
 
 
 Rule = Callable[[CallPlan, PlanContext], CallPlan]

@@ -16,17 +16,24 @@ SHOWN = 2  # other orders in EXPLAIN
 @attrs.frozen
 class Asked:
     """One condition: its ``text`` as the user wrote it, the ``sites`` inside, the ``relations`` that are joined before it is asked, how many
-    distinct ``arguments`` it has where nothing is dropped, and the ``rate`` that passes, None where it is not known."""
+    distinct ``arguments`` it has where nothing is dropped, and the ``rate`` that passes, None where it is not known; ``learned`` from so many
+    answers to earlier statements, 0 where it was seen in this one."""
 
     text: str
     sites: tuple[int, ...]
     relations: tuple[str, ...]
     arguments: float
     rate: float | None = None
+    learned: int = 0
 
     @property
     def label(self) -> str:
         return "+".join(f"#{site}" for site in self.sites)
+
+    def passes(self) -> str:
+        """The rate in words."""
+        source = f" learned from {number(self.learned)}" if self.learned else ""
+        return f"{self.label} {100 * (self.rate or 0):.0f} %{source}"
 
 
 @attrs.frozen
@@ -82,7 +89,7 @@ class JoinSpec:
             return f"{told}; a sample of each will show its pass rate"
         known = [c for c in self.conditions if c.rate is not None]
         if known:
-            rates = ", ".join(f"{c.label} {100 * (c.rate or 0):.0f} %" for c in known)
+            rates = ", ".join(c.passes() for c in known)
             return f"{told}; pass rates {rates}"
         return f"{told}; pass rate 0.5 assumed"
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import attrs
 
-from kleene.planner.callplan import CallPlan, PlanContext, Relations, Rule
+from kleene.planner.callplan import CallPlan, Experience, PlanContext, Relations, Rule
 from kleene.planner.catalog import Catalog
 from kleene.planner.resolve import resolve
 from kleene.planner.rules import RULES, apply, guard, join_order
@@ -16,17 +14,15 @@ from kleene.planner.statements import Statement
 from kleene.planner.waiting import waits
 
 
-def reordered(plan: CallPlan, settings: Settings, relations: Relations, rates: Mapping[str, float]) -> CallPlan:
-    """A plan whose joins have an order of our own (rule ``join_order``), with the order that these pass rates give: condition as the user
-    wrote it → the share that passes."""
+def reordered(plan: CallPlan, context: PlanContext) -> CallPlan:
+    """A plan whose joins have an order of our own (rule ``join_order``), with the order that the context's pass rates give."""
     assert plan.unjoined is not None
-    return _finished(plan.unjoined, PlanContext(settings, relations, rates), since=join_order)
+    return _finished(plan.unjoined, context, since=join_order)
 
 
-def sampling(plan: CallPlan, settings: Settings, relations: Relations) -> list[CallPlan]:
+def sampling(plan: CallPlan, context: PlanContext) -> list[CallPlan]:
     """For each join whose order rests on pass rates that are not known, a query for them over the sites of the plan. Its rows are a condition's
     index, and how many of ``SAMPLE`` of its arguments pass."""
-    context = PlanContext(settings, relations)
     sites = tuple(attrs.evolve(s, waits=frozenset()) for s in plan.sites)
     return [
         apply(CallPlan(join.sample, sites, joins=(join,)), context, since=guard)
@@ -35,34 +31,38 @@ def sampling(plan: CallPlan, settings: Settings, relations: Relations) -> list[C
     ]
 
 
-def as_written(plan: CallPlan, settings: Settings, relations: Relations) -> CallPlan:
+def as_written(plan: CallPlan, context: PlanContext) -> CallPlan:
     """The plan with its conditions in the order of the text, and its relations joined before the first of them."""
     if plan.unjoined is not None:
-        off = attrs.evolve(settings, rules_off=settings.rules_off | {"join_order"})
-        plan = _finished(plan.unjoined, PlanContext(off, relations), since=join_order)
+        off = attrs.evolve(context.settings, rules_off=context.settings.rules_off | {"join_order"})
+        plan = _finished(plan.unjoined, attrs.evolve(context, settings=off), since=join_order)
     return plan.as_written()
 
 
-def plan(statement: Statement, catalog: Catalog, settings: Settings, relations: Relations) -> CallPlan | None:
+def plan(
+    statement: Statement,
+    catalog: Catalog,
+    settings: Settings,
+    relations: Relations,
+    learned: Experience = lambda site: None,
+) -> CallPlan | None:
     """The plan of a statement, None when it makes no call and DuckDB may have its text unchanged.
 
-    Raises ``PlanError``. Asks ``relations`` for column names where a block over joins is rewritten, and for counts where its order is chosen.
+    Raises ``PlanError``. ``learned`` is what is known of calls like those of a site. Asks ``relations`` for column names where a block over joins is rewritten, and for counts where its order is chosen.
     """
-    relations = relations.snapshot()
-    made = _plan(statement, catalog, settings, relations)
+    context = PlanContext(settings, relations.snapshot(), learned=learned)
+    made = _plan(statement, catalog, context)
     if made is None or "classify_join" not in made.rules:
         return made
     # A label a row or a predicate a pair: which is cheaper depends on the rows, and is counted before the first call.
     pairs = attrs.evolve(settings, rules_off=settings.rules_off | {"classify_join"})
-    other = _plan(statement, catalog, pairs, relations)
+    other = _plan(statement, catalog, attrs.evolve(context, settings=pairs))
     return made if other is None else attrs.evolve(made, alternatives=(other,))
 
 
-def _plan(statement: Statement, catalog: Catalog, settings: Settings, relations: Relations) -> CallPlan | None:
-    resolved = resolve(statement, catalog, settings)
-    if resolved is None:
-        return None
-    return _finished(resolved, PlanContext(settings, relations))
+def _plan(statement: Statement, catalog: Catalog, context: PlanContext) -> CallPlan | None:
+    resolved = resolve(statement, catalog, context.settings)
+    return None if resolved is None else _finished(resolved, context)
 
 
 def _finished(plan: CallPlan, context: PlanContext, since: Rule = RULES[0]) -> CallPlan:

@@ -9,7 +9,7 @@ import sqlglot
 from sqlglot import exp
 
 from kleene.planner import declarations, sessions, tools
-from kleene.planner.arguments import arguments_of
+from kleene.planner.arguments import arguments_of, asked_text
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.calls import Call, all_in, calls_in, carrier_kind, copied, has_call, new_call, nodes, shape
 from kleene.planner.catalog import Catalog
@@ -370,6 +370,7 @@ class _Resolver:
                 depends=depends,
                 span=span_of(self.statement, node),
                 cascade=described(spec) if ORACLE in node.meta else None,
+                asks=asked_text(call_spec, arguments),
             )
         )
         self._known[key] = number

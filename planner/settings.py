@@ -65,6 +65,13 @@ KEYS: tuple[SettingKey, ...] = (
     SettingKey("model.default", "text", "worker", "alias of calls that do not say their own", True),
     SettingKey("max_tokens", "int", 1024, "output tokens a call may use, reasoning included", True, low=1),
     SettingKey("memo", "bool", True, "answer from the memo what was asked before", True),
+    SettingKey(
+        "estimates",
+        "bool",
+        True,
+        "plan with what earlier statements saw of the same calls, and keep what is seen",
+        True,
+    ),
     SettingKey("memo_unknown", "bool", False, "remember all unknown answers (off: only refusals)"),
     SettingKey("cache_prefix", "bool", True, "ask providers to cache the common start of prompts", True),
     SettingKey(
@@ -141,6 +148,7 @@ class Settings:
     model_default: str = "worker"
     max_tokens: int = 1024
     memo: bool = True
+    estimates: bool = True
     memo_unknown: bool = False
     cache_prefix: bool = True
     budget_calls: int | None = None

@@ -303,7 +303,7 @@ class Price:
     batch_output: float | None = None
     long: LongPrompts | None = None
 
-    def dollars(self, input_tokens: int, output_tokens: int, cache_read: int = 0, cache_write: int = 0) -> float:
+    def dollars(self, input_tokens: int, output_tokens: float, cache_read: int = 0, cache_write: int = 0) -> float:
         """What one request costs. ``input_tokens`` excludes what was read from or written to a prefix cache."""
         prompt = input_tokens + cache_read + cache_write
         rates = self.long if self.long is not None and prompt > self.long.above else self
@@ -313,11 +313,11 @@ class Price:
             input_tokens * rates.input + output_tokens * rates.output + cache_read * read + cache_write * write
         ) / 1e6
 
-    def dollars_each(self, input_tokens: Sequence[int], output_tokens: int) -> float:
-        """What requests of so many input tokens cost together, each with a reply of ``output_tokens``."""
+    def dollars_each(self, input_tokens: Sequence[int], output_tokens: Sequence[float]) -> float:
+        """What requests cost together, each of so many input tokens and with a reply of so many (as expected, so not whole)."""
         if self.long is None:
-            return self.dollars(sum(input_tokens), len(input_tokens) * output_tokens)
-        return math.fsum(self.dollars(n, output_tokens) for n in input_tokens)
+            return self.dollars(sum(input_tokens), sum(output_tokens))
+        return math.fsum(map(self.dollars, input_tokens, output_tokens))
 
 
 def price_from(fields: Mapping[str, Any]) -> Price:

@@ -65,9 +65,11 @@ class Block:
     def hand_out(self, context: StatementContext, land: Callable[[Work, Answered], Any]) -> None:
         """Give the answers to all who asked."""
         shared = context.known.get(self.lane.identity)
-        for work, answer in zip(self.works, self.answers, strict=True):
+        counted = self.lane.route.counts_tokens
+        for work, answer, tokens in zip(self.works, self.answers, self.output_tokens, strict=True):
             if shared is not None:
                 shared[work.prompt] = answer
+            work.site.seen.take(answer.value, tokens if counted else None)
             work.site.answers.given[work.site_key] = answer.value
             if work.more:
                 for site, key in work.more:

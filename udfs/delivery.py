@@ -212,7 +212,9 @@ class Delivery:
             shared = context.known.get(work.lane.identity)
             if shared is not None:
                 shared[work.prompt] = outcome.answer
-            deliver(context, work, outcome.answer)
+            deliver(
+                context, work, outcome.answer, outcome.usage.output_tokens if outcome.lane.route.counts_tokens else None
+            )
             self._land(work, outcome.answer)
         self.handed(count)
 

@@ -22,7 +22,7 @@ from kleene.planner.errors import BudgetExceeded, CallFailed, ConfigError, Kleen
 from kleene.planner.specs import Usage
 from kleene.udfs.answers import Answered, Unknown
 from kleene.udfs.atonce import FIRST, LEAST, MOST, Slice, Slicer, may_wait
-from kleene.udfs.batching import batch_request, packs, read_batch, share_of, stands_among_others
+from kleene.udfs.batching import AUTO_ITEMS, batch_request, packs, read_batch, share_of, stands_among_others
 from kleene.udfs.blocks import Block
 from kleene.udfs.childwork import AT_ONCE, run_child
 from kleene.udfs.delivery import Delivery, Outcome
@@ -31,7 +31,7 @@ from kleene.udfs.gate import Gate, Party
 from kleene.udfs.protocols import AtOnce, CallHandler, ProviderError, Reply, Request, Route
 from kleene.udfs.recall import Recall
 from kleene.udfs.sending import Sender, Sent
-from kleene.udfs.statement import Ask, StatementContext, Wanted, by_site
+from kleene.udfs.statement import Ask, CallSite, StatementContext, Wanted, by_site
 from kleene.udfs.tracing import NOTHING, Tracer
 from kleene.udfs.walls import wall_error
 from kleene.udfs.work import Estimate, Lane, Work, deliver, grouped, repair
@@ -119,6 +119,13 @@ class Dispatcher:
         for group in groups:
             works += group.works(await self._recall.missing(context, group))
         return expected(context, works) + Estimate(hits=sum(len(g.prompts) for g in groups) - len(works))
+
+    async def expect(self, context: StatementContext, site: CallSite, characters: float) -> tuple[float, float, bool]:
+        """Tokens and dollars of one prompt of a site with so many characters, were it asked anew, and whether it has no price."""
+        lane = self._lane(context, site.spec, site.volatile)
+        items = 1 if lane.batch == 1 else AUTO_ITEMS if lane.batch == "auto" else int(lane.batch)
+        found = lane.price(round(items * characters), items, items * lane.replied(site.learned))
+        return found.tokens / items, found.dollars / items, bool(found.unpriced)
 
     async def ask_turn(
         self, request: Request, ledger: Ledger, session: str | None, stream: bool = False
@@ -592,7 +599,7 @@ def price_of(works: Sequence[Work]) -> Estimate:
         if work.lane.batch == 1 and not work.lane.spec.session:
             alone.setdefault(work.lane, []).append(work)
     for lane, mine in alone.items():
-        one = lane.price_each([len(w.prompt) for w in mine])
+        one = lane.price_each(mine)
         calls += one.calls
         tokens_in += one.input_tokens
         tokens_out += one.output_tokens
@@ -603,7 +610,8 @@ def price_of(works: Sequence[Work]) -> Estimate:
         if session in ("mail", "tool"):
             continue
         # A child reads what it likes of its context.
-        one = pack[0].lane.price(0 if session else sum(len(w.prompt) for w in pack), len(pack))
+        lane = pack[0].lane
+        one = lane.price(0 if session else sum(len(w.prompt) for w in pack), len(pack), lane.replies(pack))
         calls += one.calls
         tokens_in += one.input_tokens
         tokens_out += one.output_tokens

@@ -187,6 +187,9 @@ def out_of_time(model: str, seconds: float) -> ProviderError:
     return ProviderError("timeout", f"no reply from {model} within {number(seconds)} s", retryable=True, hint=hint)
 
 
+PYTHON = "python"  # the endpoint of a function
+
+
 @attrs.frozen
 class Route:
     """The model an alias stands for. ``provider``, ``endpoint`` and ``model`` are the memo's key for who answers."""
@@ -203,6 +206,11 @@ class Route:
     instant: bool = attrs.field(default=False, eq=False)
     # The most texts whose vectors it is asked for in one request.
     embed_batch: int = attrs.field(default=1, eq=False)
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Its token counts are a provider's own; those of a Python function are made up from characters."""
+        return self.endpoint != PYTHON
 
 
 OnText: TypeAlias = Callable[[str], None]

@@ -19,8 +19,9 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from kleene.planner.callplan import Formula, RouteSpec, leaves
+from kleene.planner.callplan import Formula, RouteSpec, Unit, leaves
 from kleene.planner.errors import number
+from kleene.planner.learned import Learned
 from kleene.udfs.lookups import Key, RouteNotes, SiteAnswers, StopNotes
 
 PILOT = 24  # arguments of each operand that show its pass rate: a standard error of at most 0.1
@@ -47,30 +48,37 @@ class Asked:
 
 @attrs.frozen
 class Rate:
-    """What was seen of one operand: of so many ``rows`` that were answered, so many ``passed``; ``arguments`` is how many it had at first."""
+    """What was seen of one operand: of so many ``rows`` that were answered, so many ``passed``; ``arguments`` is how many it had at first.
+    ``known`` is the share that earlier statements saw, which counts like ``weight`` rows."""
 
     arguments: int
     rows: int
     passed: int
+    known: float = 0.5
+    weight: int = 0
 
     @property
     def value(self) -> float:
         """The share that passes, one half where nothing was seen."""
+        if self.weight:
+            return (self.passed + self.known * self.weight) / (self.rows + self.weight)
         return (self.passed + 1) / (self.rows + 2)
 
     @property
     def observed(self) -> bool:
-        return self.rows >= OBSERVED
+        return self.rows + self.weight >= OBSERVED
 
 
 @attrs.define(eq=False)
 class Route(RouteNotes):
-    """The state of one route. ``price`` is what one call of a site costs, judged by some of its arguments; ``stop`` watches the condition where
+    """The state of one route. ``price`` is what one call of a site costs, judged by some of its arguments; ``learned`` what earlier
+    statements saw of sites' calls; ``stop`` watches the condition where
     only some rows are wanted: then rows are begun as it chooses, and there is no pilot."""
 
     spec: RouteSpec = attrs.field(kw_only=True)
     sites: Mapping[int, SiteAnswers] = attrs.field(kw_only=True)
     price: Price = attrs.field(kw_only=True, default=lambda site, keys: 1.0)
+    learned: Mapping[int, Learned] = attrs.field(kw_only=True, factory=dict)
     stop: StopNotes | None = attrs.field(kw_only=True, default=None)
     formula: Formula = attrs.field(init=False)
     rates: list[Rate] = attrs.field(init=False)
@@ -86,8 +94,13 @@ class Route(RouteNotes):
 
     def __attrs_post_init__(self) -> None:
         self.formula = self.spec.formula
-        self.rates = [Rate(0, 0, 0) for _ in self.spec.units]
+        self.rates = [self._known(unit) for unit in self.spec.units]
         self._costs = [float(bool(unit.sites)) for unit in self.spec.units]
+
+    def _known(self, unit: Unit) -> Rate:
+        learned = self.learned.get(unit.sites[0]) if len(unit.sites) == 1 and unit.truth is not None else None
+        share = None if learned is None else learned.passing(bool(unit.truth))
+        return Rate(0, 0, 0) if learned is None or share is None else Rate(0, 0, 0, share, min(PILOT, learned.answers))
 
     # -- while DuckDB runs -------------------------------------------------------------------------------------------------------------
 
@@ -134,7 +147,7 @@ class Route(RouteNotes):
         return wanted if self.stop is None else wanted[self._begun(rows)]
 
     def survey(self) -> list[Asked]:
-        """Called between runs, before ``choose``: what of all operands may be remembered, where a pilot begins; else nothing."""
+        """Called between runs, before ``choose``: what of all operands may be remembered, where a pilot or wave begins; else nothing."""
         if not self.patterns or self._phase not in ("survey", "all"):
             return []
         first = self._phase == "survey"
@@ -144,10 +157,15 @@ class Route(RouteNotes):
         self._reorder()
         self._phase = "all"
         piloted = self._piloted()
-        unseen = any(self.rates[unit].rows < OBSERVED for unit in piloted)
-        if self.stop is not None or self._pilot or not unseen or len(piloted) < 2 or self.count() <= FEW:
+        unseen = any(not self.rates[unit].observed for unit in piloted)
+        if self.stop is not None or self._pilot or self._waved or len(piloted) < 2 or self.count() <= FEW:
             return []
-        self._phase = "pilot"
+        if unseen:
+            self._phase = "pilot"
+        elif any(self.rates[unit].rows < OBSERVED for unit in piloted):
+            self._phase = "wave"  # what was learned of other rows is tried on some of these first
+        else:
+            return []
         tokens = np.unique(np.concatenate([rows.lacks[unit] for unit in piloted]))
         return self._asked(tokens[tokens > 0]) if first else []
 
@@ -192,8 +210,8 @@ class Route(RouteNotes):
         return self._asked(np.unique(wanted[~busy]))
 
     def least(self) -> list[Asked]:
-        """Before the pilot: the fewest arguments that the open rows need, those of one operand; else nothing."""
-        if self._phase != "pilot" or self._pilot:
+        """Before the pilot or first wave: the fewest arguments that the open rows need, those of one operand; else nothing."""
+        if self._phase not in ("pilot", "wave") or self._pilot or self._waved:
             return []
         columns = [self._open().lacks[unit] for unit in self.chosen()]
         return self._asked(min((np.unique(c[c > 0]) for c in columns), key=len))
@@ -229,6 +247,10 @@ class Route(RouteNotes):
         units = self.chosen()
         if self.piloted:
             why = f"until {PILOT} arguments of each show their pass rates"
+        elif any(self.rates[unit].weight for unit in units):
+            told = [r for r in units if self.rates[r].weight]
+            rates = ", ".join(f"{self._label(u)} {100 * self.rates[u].value:.0f} %" for u in told)
+            why = f"pass rates learned: {rates}"
         elif self.stop is not None:
             why = "until answers show their pass rates"
         else:
@@ -275,7 +297,8 @@ class Route(RouteNotes):
         for unit in self._piloted():
             lacking = rows.lacks[unit]
             tokens = np.unique(lacking[free & (lacking > 0)])
-            chosen = np.array(self._spread(tokens)[: max(0, PILOT - self.rates[unit].rows)], dtype=np.int64)
+            known = self.rates[unit].rows + self.rates[unit].weight
+            chosen = np.array(self._spread(tokens)[: max(0, PILOT - known)], dtype=np.int64)
             free &= ~np.isin(lacking, chosen)
             # Sites that are lacking now are asked for the pilot's rows alone; those that appear later belong to these rows.
             self._pilot[unit] = {self._number(t) for t in np.unique(lacking[lacking > 0]).tolist()}
@@ -468,8 +491,9 @@ def routes_of(
     sites: Mapping[int, SiteAnswers],
     stops: Mapping[int, StopNotes],
     price: Price = lambda site, keys: 1.0,
+    learned: Mapping[int, Learned] | None = None,
 ) -> list[Route]:
-    """The routes of a plan. ``sites`` and ``stops`` are by number."""
+    """The routes of a plan. ``sites``, ``stops`` and what was ``learned`` of sites are by number."""
     return [
         Route(
             f"{statement}:o{spec.number}",
@@ -477,6 +501,7 @@ def routes_of(
             spec=spec,
             sites=sites,
             price=price,
+            learned=learned or {},
             stop=None if spec.stop is None else stops[spec.stop],
             stopped=spec.stop is not None,
         )

@@ -28,7 +28,6 @@ SETTLE_POLL_S = 0.01
 TIMEOUT_SLACK_S = (
     1.0  # so much longer than its timeout a request may take: the handler keeps the time, and knows whom to ask next
 )
-PYTHON = "python"  # the endpoint of a function, whose tokens are made up from characters
 OVERLOADED = ("rate_limited", "overloaded")
 
 
@@ -167,7 +166,7 @@ class Sender:
         reservation.settle(usage)
         sent.add(usage)
         sent.degraded, sent.failure = reply.degraded or None, None
-        if reply.input_tokens is not None and route.endpoint != PYTHON:
+        if reply.input_tokens is not None and route.counts_tokens:
             tokens = reply.input_tokens + reply.cache_read_tokens + reply.cache_write_tokens
             self.ratios.learn(route.model, request.characters(), tokens)
         return reply

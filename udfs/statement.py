@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from kleene.planner.learned import Learned
 from kleene.planner.specs import CallSpec, Usage, Volatility
 from kleene.planner.tools import parameters_of
 from kleene.udfs.answers import Answered, Unknown
+from kleene.udfs.experience import Seen
 from kleene.udfs.ledger import add_usage
 from kleene.udfs.lookups import Key, SiteAnswers
 
@@ -22,11 +24,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class CallSite:
-    """A call expression of the statement as the runtime sees it: what is asked, and where the answers go."""
+    """A call expression of the statement as the runtime sees it: what is asked, and where the answers go. ``learned`` is what earlier statements
+    saw of such calls, ``seen`` what this one sees."""
 
     spec: CallSpec
     volatility: Volatility
     answers: SiteAnswers
+    learned: Learned | None = None
+    seen: Seen = attrs.field(factory=Seen)
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ import heapq
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -22,6 +22,9 @@ ROW_GROUP = 122_880  # rows that one thread of DuckDB scans at a time
 CAUTION = (
     0.7  # of 400 simulated draws a case: 16.4 calls for 5 rows at one in three (least 15.0), 11.2 at one half (10.3)
 )
+LEARNED_CAUTION = 0.5  # where the rate is known from before: of 3,000 draws a case 15.8 calls for 5 rows at one in three, 10.3 at one half
+MOST_AT_FIRST = 2  # times what is needed: so much is asked at most on the word of earlier statements
+MOST_WEIGHT = 24  # arguments that earlier statements count for
 FIRST_STEPS = 3  # an EXISTS asks one at a time so often, then in windows that double
 
 
@@ -71,7 +74,8 @@ class AnyStop(Waves):
 @attrs.define(eq=False)
 class LimitStop(Waves):
     """``LIMIT n [OFFSET m]`` over a filter: ``rows`` is n + m. The first wave is what is needed; later ones are most of what is
-    still needed over the pass rate so far, and at most as many as were asked before. ``ordered``: rows are wanted in the order of their sort keys, so the wave follows it, and what is missing
+    still needed over the pass rate so far, and at most as many as were asked before. ``known`` is the share that passes by earlier statements,
+    which counts like ``weight`` arguments: then the first wave is by it too, and twice what is needed at most. ``ordered``: rows are wanted in the order of their sort keys, so the wave follows it, and what is missing
     below the last row that is in still counts."""
 
     rows: int = 0
@@ -79,6 +83,8 @@ class LimitStop(Waves):
     least: int = 1
     distinct: bool = False
     fan: bool = False
+    known: float = 0.0
+    weight: int = 0
     branches: list[LimitStop] = attrs.field(factory=list)
     _asked: int = 0
 
@@ -105,15 +111,23 @@ class LimitStop(Waves):
             # A call may make many rows: how many is known from the first one on.
             rate, first = (own + 1) / (self._asked + 1), 1
         else:
-            rate, first = (min(own, self._asked) + 1) / (self._asked + 2), needed
-        wave = (
-            first
-            if not self._asked
-            else max(1 if self.fan else needed, min(math.ceil(CAUTION * needed / rate), self._asked))
-        )
+            rate, first = self._rate(own), needed
+        if self.weight:
+            most = self._asked or MOST_AT_FIRST * needed
+            wave = max(needed, min(math.ceil(LEARNED_CAUTION * needed / rate), most))
+        elif not self._asked:
+            wave = first
+        else:
+            wave = max(1 if self.fan else needed, min(math.ceil(CAUTION * needed / rate), self._asked))
         chosen = in_order(missing)[: max(self.least, wave)]
         self._asked += len(chosen)
         return chosen
+
+    def _rate(self, passed: int) -> float:
+        """The share that passes: what was seen, and what was learned before as if ``weight`` of them had been seen."""
+        if self.weight:
+            return (min(passed, self._asked) + self.known * self.weight) / (self._asked + self.weight)
+        return (min(passed, self._asked) + 1) / (self._asked + 2)
 
     def places(self) -> list[str]:
         """The places of the rows that passed: of each group the first, where groups are counted."""
@@ -206,21 +220,28 @@ def in_order(missing: dict[tuple[str, Key], str]) -> list[tuple[str, Key]]:
 Stop = AnyStop | LimitStop | PairStop
 
 
-def stop_of(spec: StopSpec, statement: str, least: int) -> Stop:
-    """The stop that a plan asks for. ``least``: the least number of calls a wave asks for."""
+def stop_of(spec: StopSpec, statement: str, least: int, known: tuple[float, int] = (0.0, 0)) -> Stop:
+    """The stop that a plan asks for. ``least``: the least number of calls a wave asks for. ``known``: the share that passes by earlier
+    statements, and how many answers that rests on."""
     name, site = f"{statement}:s{spec.number}", f"{statement}:{spec.site}"
     if spec.rows is None:
         return AnyStop(name, site, least=least)
     if spec.partner is not None:
         return PairStop(name, site, other=f"{statement}:{spec.partner}", least=least, rows=spec.rows)
-    return LimitStop(
+    made = LimitStop(
         name, site, least=least, rows=spec.rows, ordered=spec.ordered, distinct=spec.distinct, fan=spec.fan
     )
+    if not spec.distinct and not spec.fan:
+        made.known, made.weight = known[0], min(MOST_WEIGHT, known[1])
+    return made
 
 
-def stops_of(specs: Sequence[StopSpec], statement: str, least: int) -> list[Stop]:
-    """The stops of a plan, each EXISTS within a LIMIT knowing it, and the branches of a UNION ALL each other."""
-    made = {spec.number: stop_of(spec, statement, least) for spec in specs}
+def stops_of(
+    specs: Sequence[StopSpec], statement: str, least: int, known: Mapping[int, tuple[float, int]] | None = None
+) -> list[Stop]:
+    """The stops of a plan, each EXISTS within a LIMIT knowing it, and the branches of a UNION ALL each other. ``known`` is by site."""
+    known = known or {}
+    made = {spec.number: stop_of(spec, statement, least, known.get(spec.site, (0.0, 0))) for spec in specs}
     for spec in specs:
         inner, outer = made[spec.number], made.get(spec.within or 0)
         if isinstance(inner, AnyStop) and isinstance(outer, LimitStop):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from kleene.planner.learned import Learned
 from kleene.planner.specs import IDENTITY, CallSpec, Usage
 from kleene.udfs.answers import Answered, AnswerReader, Unknown
 from kleene.udfs.keycolumns import KeyColumn, KnownColumn
@@ -87,23 +88,32 @@ class Lane:
             wants="embedding" if self.makes_vectors else "text",
         )
 
-    def price(self, characters: int, items: int = 1) -> Estimate:
-        """What a request is expected to cost: its own length, and a reply of at most 64 tokens an item."""
+    def replied(self, learned: Learned | None) -> float:
+        """Tokens of a reply: as many as earlier ones of the same template had, else at most 64."""
+        if learned is not None and learned.tokens is not None:
+            return min(learned.tokens, self.spec.max_tokens)
+        return min(EXPECTED_REPLY_TOKENS, self.spec.max_tokens)
+
+    def price(self, characters: int, items: int = 1, replied: float | None = None) -> Estimate:
+        """What a request is expected to cost: its own length, and ``replied`` tokens in all (None: at most 64 an item)."""
         asked = int((characters + FRAMING_CHARACTERS) / self.characters_per_token) + 1
-        replied = items * min(EXPECTED_REPLY_TOKENS, self.spec.max_tokens)
+        replied = round(items * self.replied(None) if replied is None else replied)
         price = self.route.price
         dollars = 0.0 if price is None else price.dollars(asked, replied)
         return Estimate(1, 0, asked, replied, dollars, int(price is None and not self.route.free))
 
-    def price_each(self, characters: Sequence[int]) -> Estimate:
+    def price_each(self, works: Sequence[Work]) -> Estimate:
         """The sum of ``price`` over requests of one prompt each."""
-        calls, ratio, price = len(characters), self.characters_per_token, self.route.price
-        asked = [int((n + FRAMING_CHARACTERS) / ratio) + 1 for n in characters]
-        replied = min(EXPECTED_REPLY_TOKENS, self.spec.max_tokens)
+        calls, ratio, price = len(works), self.characters_per_token, self.route.price
+        asked = [int((len(w.prompt) + FRAMING_CHARACTERS) / ratio) + 1 for w in works]
+        replied = [self.replied(w.site.learned) for w in works]
         dollars = 0.0 if price is None else price.dollars_each(asked, replied)
-        return Estimate(
-            calls, 0, sum(asked), calls * replied, dollars, calls * int(price is None and not self.route.free)
-        )
+        unpriced = calls * int(price is None and not self.route.free)
+        return Estimate(calls, 0, sum(asked), round(sum(replied)), dollars, unpriced)
+
+    def replies(self, works: Sequence[Work]) -> float:
+        """Tokens of the replies to several prompts."""
+        return sum(self.replied(work.site.learned) for work in works)
 
 
 class Work:
@@ -243,13 +253,15 @@ class Estimate:
         )
 
 
-def deliver(context: StatementContext, work: Work, outcome: Answered | Unknown) -> None:
-    """Give an outcome to every site that asked. An unknown answer is NULL and is counted once per distinct prompt."""
+def deliver(context: StatementContext, work: Work, outcome: Answered | Unknown, tokens: int | None = None) -> None:
+    """Give an outcome to every site that asked. An unknown answer is NULL and is counted once per distinct prompt. ``tokens`` of its reply,
+    None where nobody counted them."""
     value = None
     if isinstance(outcome, Unknown):
         context.meter.unknown(outcome.kind)
     else:
         value = outcome.value
+    work.site.seen.take(value, tokens)
     work.site.answers.given[work.site_key] = value
     if work.more:
         for site, key in work.more:

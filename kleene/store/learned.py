@@ -1,14 +1,16 @@
-"""What was learned about models, kept in the table ``estimates``: one row a model whose ``branch`` is the tokens that a character makes."""
+"""What was learned about models and calls, kept in the table ``estimates``: one row a model whose ``branch`` is the tokens that a character
+makes, and one row a template of calls with the share that is TRUE (``sel``), the tokens of a reply and the answers that both rest on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import duckdb
 
 from kleene.store.state import EstimateRecord, State
+from kleene.udfs.experience import Lesson
 from kleene.udfs.tokens import TokenRatio
 
 if TYPE_CHECKING:
@@ -41,3 +43,30 @@ def save_ratios(store: Store, ratios: Iterable[TokenRatio]) -> None:
                 state.save(record)
             except duckdb.Error:
                 return
+
+
+def load_lessons(store: Store) -> tuple[Lesson, ...]:
+    """What was kept of every template of calls."""
+    with closing(State(store)) as state:
+        found = state.all(EstimateRecord)
+    return tuple(
+        Lesson(r.template_hash, r.function, r.template, r.n, r.sel, r.output_tokens)
+        for r in found
+        if r.function != FUNCTION and r.n > 0 and (r.sel is None or 0 <= r.sel <= 1)
+    )
+
+
+def save_lessons(store: Store, lessons: Iterable[Lesson]) -> None:
+    """Keep lessons, each replacing its template's. A store that cannot take them is no error."""
+    with suppress(duckdb.Error), closing(State(store)) as state:
+        for lesson in lessons:
+            state.save(
+                EstimateRecord(
+                    template_hash=lesson.key,
+                    function=lesson.function,
+                    template=lesson.template,
+                    sel=lesson.rate,
+                    output_tokens=lesson.tokens,
+                    n=round(lesson.answers),
+                )
+            )

@@ -10,8 +10,8 @@ and the rows of the whole product are never made: 20 x 20 x 20 of them for 3 tab
 
 The order is the one that is expected to make the fewest calls (``planner.joinspace``: dynamic programming over sets of conditions with
 branch and bound), from the distinct arguments of each condition, which DuckDB counts part by part, and from pass rates: those in
-``PlanContext.rates``, else one half. Conditions in a row that need no further part become one WHERE, where ``order`` goes on. Where there are
-many arguments the runner asks a sample of each condition first, and plans again with the rates that it saw.
+``PlanContext.rates``, else those that earlier statements saw, else one half. Conditions in a row that need no further part become one WHERE, where ``order`` goes on. Where there are
+many arguments the runner asks a sample of each condition of which nothing is known first, and plans again with the rates that it saw.
 
 Side conditions: at most 12 relations in two parts or more, and a condition that does not read all of them; columns can be carried
 through a projection, and belong to the block; conditions without subqueries, volatile functions, and calls on demand; no LIMIT that could stop
@@ -40,8 +40,10 @@ from kleene.planner.calls import (
     holds,
 )
 from kleene.planner.dialect import CallSQL
+from kleene.planner.experience import truth_of
 from kleene.planner.joining import Asked, JoinSpec
 from kleene.planner.joinspace import Condition, Order, Part, Search
+from kleene.planner.learned import ENOUGH
 from kleene.planner.rules.order import condition_text, movable
 from kleene.planner.rules.stage import Lifted, lift
 from kleene.planner.scopes import Opaque, ctes_around, describe_block, items_of, without_calls
@@ -132,7 +134,8 @@ class _Block:
         lifted = lift(self._select, self._pure, self._calls, self._block, self._context)
         tables = _Tables(self._select, lifted, froms, self._owner)
         counted = self._counted(lifted, tables)
-        rates = [self._context.rates.get(text) for text in texts]
+        learned = [self._learned(call) for call in self._calls]
+        rates = [self._context.rates.get(text, known) for text, (known, _) in zip(texts, learned, strict=True)]
         search = Search(*self._model(lifted, tables, counted, rates))
         order, space = search.best()
         others = {o.conditions: o for o in map(search.cheapest_first, range(len(self._calls)))}
@@ -146,9 +149,10 @@ class _Block:
                 tuple(s.name for i, s in enumerate(self._block.sources) if self._part_of[i] in read),
                 condition.arguments,
                 rate,
+                0 if text in self._context.rates else answers,
             )
-            for text, call, read, condition, rate in zip(
-                texts, self._calls, self._reads, search.conditions, rates, strict=True
+            for text, call, read, condition, rate, (_, answers) in zip(
+                texts, self._calls, self._reads, search.conditions, rates, learned, strict=True
             )
         )
         sample = None
@@ -157,6 +161,14 @@ class _Block:
         tables.join(order.conditions, self._reads)
         ranked = tuple(sorted(others.values(), key=lambda o: (o.calls, o.rows, o.conditions)))
         return JoinSpec(len(self._block.sources), asked, order, ranked, space, counted is not None, sample)
+
+    def _learned(self, condition: exp.Expr) -> tuple[float | None, int]:
+        """The share that passes by earlier statements, and how many answers that rests on; None and 0 where they are too few."""
+        found = truth_of(condition)
+        known = None if found is None else self._context.learned(self._plan.site(found[0]))
+        if found is None or known is None or known.answers < ENOUGH:
+            return None, 0
+        return known.passing(found[1]), known.answers
 
     # -- parts -------------------------------------------------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from kleene.planner.calls import (
     nodes,
 )
 from kleene.planner.dialect import CallSQL
+from kleene.planner.experience import truth_of
 from kleene.planner.guarded import NotReadable, readiness
 from kleene.planner.routing import Units
 from kleene.planner.volatile import any_volatile
@@ -91,7 +92,8 @@ def _route(condition: exp.Expr, plan: CallPlan, number: int) -> tuple[exp.Expr, 
     spec = RouteSpec(
         number,
         tuple(
-            Unit(s, functools.partial(condition_text, unit, plan)) for s, unit in zip(sites, units.found, strict=True)
+            Unit(s, functools.partial(condition_text, unit, plan), _truth(unit))
+            for s, unit in zip(sites, units.found, strict=True)
         ),
         formula,
     )
@@ -102,6 +104,11 @@ def _route(condition: exp.Expr, plan: CallPlan, number: int) -> tuple[exp.Expr, 
         elif not any(part is one for one in taken):
             left.append(copied(part))
     return all_of(left), spec
+
+
+def _truth(unit: exp.Expr) -> bool | None:
+    found = truth_of(unit)
+    return None if found is None else found[1]
 
 
 def _steady(spec: RouteSpec, block: exp.Expr, tree: exp.Expr) -> bool:

@@ -49,7 +49,7 @@ def test_a_filter_and_a_chain(world: tuple[kleene.Engine, CountingModel]) -> Non
     ] == [
         "sort i ASC  ~2 → 2 rows",
         "  π i, llm(v || ' is')  ~2 → 2 rows",
-        "    #1 llm(v || ' is')  [λ worker]  ≈ 2 → 2 calls, ~0 → 6 tok, $0 → $0.0000",
+        "    #1 llm(v || ' is')  [λ worker]  ≈ 2 → 2 calls, ~174 → 6 tok, $0 → $0.0000",
         "    top 2 by i ASC  ~2 → 2 rows",
         "      σ f('a' || v)  ~20 → 8 rows",
         "        #2 f('a' || v)  [λ worker]  ≈ 0 → 0 calls, 4 → 3 from memo",

@@ -13,6 +13,7 @@ from kleene.planner.specs import BudgetLimits
 def test_the_keys_are_those_of_the_interface() -> None:
     assert {k.key for k in KEYS} == {
         "effort",
+        "estimates",
         "model.default",
         "max_tokens",
         "memo",

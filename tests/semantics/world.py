@@ -59,9 +59,10 @@ class Seen:
 
 
 class World:
-    """Two instances with the same tables. ``answers`` replaces the default answer of single functions."""
+    """Two instances with the same tables. ``answers`` replaces the default answer of single functions. ``estimates``: statements plan with
+    what those before them saw, so that calls depend on these."""
 
-    def __init__(self, setup: Iterable[str] = (), answers: dict[str, Answer] | None = None):
+    def __init__(self, setup: Iterable[str] = (), answers: dict[str, Answer] | None = None, *, estimates: bool = False):
         self.answers = dict(answers or {})
         self.asked: Counter[tuple[str, str]] = Counter()
         self.truth = duckdb.connect()
@@ -71,6 +72,7 @@ class World:
             self.engine.sql(f"CREATE FUNCTION {name}(x TEXT) RETURNS {sql_type} AS PROMPT '{name}|{{x}}'")
             self._create_truth(name, kind, arrow)
         self.engine.sql("SET memo = off")
+        self.engine.sql(f"SET estimates = {'on' if estimates else 'off'}")
         self.engine.sql("SET distinct_rows = 0")  # small tables stand for large ones,
         self.engine.sql("SET materialise_ms = 0")  # and quick runs for slow ones
         self.setup(*setup)

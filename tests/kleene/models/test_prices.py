@@ -46,10 +46,11 @@ def test_a_long_prompt_has_rates_of_its_own(asked: int, read: int, written: int,
     assert LONG.dollars(asked, 7, read, written) == pytest.approx(expected / 1e6)
 
 
-@given(st.lists(st.integers(0, 250), max_size=8), st.integers(0, 50))
-def test_requests_are_priced_one_by_one(asked: list[int], said: int) -> None:
+@given(st.lists(st.tuples(st.integers(0, 250), st.floats(0, 50)), max_size=8))
+def test_requests_are_priced_one_by_one(requests: list[tuple[int, float]]) -> None:
     for price in (LONG, attrs.evolve(LONG, long=None)):
-        assert price.dollars_each(asked, said) == pytest.approx(sum(price.dollars(n, said) for n in asked))
+        each = price.dollars_each([n for n, _ in requests], [m for _, m in requests])
+        assert each == pytest.approx(sum(price.dollars(n, m) for n, m in requests))
 
 
 def test_a_price_survives_its_fields() -> None:
