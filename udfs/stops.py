@@ -56,7 +56,9 @@ class AnyStop(Waves):
         self._hits.update(self.passed)
         chosen: dict[tuple[str, Key], None] = {}
         undecided = [group for group in self.missing if group not in self._hits]
-        if self.within is not None:
+        if self.within is not None and self.within.ordered:
+            undecided = self.within.groups_in_order({group: min(self.missing[group].values()) for group in undecided})
+        elif self.within is not None:
             # Groups that were begun are gone on with first: the fewest are left half asked.
             undecided.sort(key=lambda group: group not in self._asked)
             undecided = undecided[: self.within.groups_wanted()]
@@ -92,6 +94,16 @@ class LimitStop(Waves):
         """How many outer rows of an EXISTS to go on with at a time: those still needed. Each takes several calls, so that deciding more of
         them at once than may be needed costs more than the rounds it saves."""
         return max(0, self.rows - sum(map(len, self.passed.values())))
+
+    def groups_in_order(self, places: Mapping[str, str]) -> list[str]:
+        """Of undecided outer rows of an EXISTS, with their places, those to go on with: the first ones, as many as are still needed before the
+        rows that are in can be among the wanted for sure."""
+        passing = sorted(self.places())
+        ordered = sorted(places, key=lambda group: places[group])
+        if len(passing) >= self.rows:
+            ordered = [group for group in ordered if self.rows and places[group] < passing[self.rows - 1]]
+        sure = bisect_left(passing, places[ordered[0]]) if ordered else 0
+        return ordered[: max(1, self.rows - sure)]
 
     def choose(self) -> list[tuple[str, Key]]:
         passing = sorted(place for branch in self.branches or [self] for place in branch.places())

@@ -4,8 +4,9 @@ many as there are, for no more calls than without the rules; and IN, ANY and ALL
 from __future__ import annotations
 
 import random
+import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -71,3 +72,47 @@ def check(world: World, draw: Draw) -> None:
 @settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_a_limit_gives_rows_of_the_whole_answer_and_asks_no_more(world: World, seed: int) -> None:
     check(world, random.Random(seed).randint)
+
+
+def rarely(percent: int) -> Callable[[str], object]:
+    return lambda argument: zlib.crc32(argument.encode()) // 7 % 100 < percent
+
+
+@pytest.mark.parametrize(
+    ("condition", "tail", "percent", "most"),
+    [
+        ("EXISTS ({body})", "ORDER BY k LIMIT 2", 3, 100),
+        ("EXISTS ({body})", "ORDER BY k DESC LIMIT 3 OFFSET 1", 10, 100),
+        ("NOT EXISTS ({body})", "ORDER BY cid % 7, k LIMIT 3", 3, 120),
+        ("k % 2 = 0 AND NOT EXISTS ({body})", "ORDER BY c.k LIMIT 2", 3, 80),
+        ("EXISTS ({body})", "ORDER BY k LIMIT 50", 50, 100),
+        ("NOT EXISTS ({body})", "ORDER BY k LIMIT 1", 50, 90),
+    ],
+)
+def test_a_limit_over_exists_decides_the_first_rows_of_its_order(
+    world: World, condition: str, tail: str, percent: int, most: int
+) -> None:
+    """40 claims with 20 texts each: what decides all of them asks up to 800."""
+    world.setup(
+        "CREATE OR REPLACE TABLE c AS SELECT i AS cid, (i * 7) % 40 AS k, 'c' || i AS claim FROM range(40) r(i)",
+        "CREATE OR REPLACE TABLE x AS SELECT i % 40 AS cid, 'x' || i AS t FROM range(800) r(i)",
+    )
+    body = "SELECT 1 FROM x WHERE x.cid = c.cid AND f(c.claim || x.t)"
+    sql = f"SELECT cid FROM c WHERE {condition.format(body=body)} {tail}"
+    own = world.answers.get("f")
+    world.answers["f"] = rarely(percent)
+    try:
+        ours, plain = world.check(sql, ordered=True), world.kleene(sql, off=["limit_stop"])
+    finally:
+        world.answers.pop("f") if own is None else world.answers.update(f=own)
+    assert ours.count() <= min(most, plain.count())
+
+
+def test_the_place_of_a_row_is_not_read_from_inside_an_exists(world: World) -> None:
+    """The body has a column of the same name: it would hide the outer one, so that the LIMIT decides all rows."""
+    world.setup("CREATE OR REPLACE TABLE c AS SELECT i AS cid, (i * 7) % 9 AS k FROM range(9) r(i)")
+    for name in ("c", "d"):
+        world.check(
+            f"SELECT cid FROM c WHERE EXISTS (SELECT 1 FROM c AS {name} WHERE {name}.k > 1 AND f({name}.k || '')) ORDER BY k LIMIT 2",
+            ordered=True,
+        )
