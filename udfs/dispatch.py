@@ -71,7 +71,7 @@ class Dispatcher:
         self.gate = Gate(concurrency)
         self._sender = sender(handler, self.gate)
         self.ratios = self._sender.ratios
-        self._recall = Recall(memo, self._tracer.remembered)
+        self._recall = Recall(memo, self._tracer)
         self._flights: dict[tuple[str, str], Work] = {}
 
     async def aclose(self) -> None:

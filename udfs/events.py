@@ -140,8 +140,9 @@ class CallFinished(Event):
 
 @attrs.frozen(kw_only=True)
 class CallsFinished(Event):
-    """Calls of one model that were sent once each and answered in full, as columns of one length. On the stream it stands for as many
-    ``CallFinished``: only sinks that take ``blocks`` see it. ``number`` is that of the first call of the statement's ``call``."""
+    """Calls of one model that were sent once each and answered in full, or (``memo_hit``) remembered, as columns of one length. On the stream it
+    stands for as many ``CallFinished``: only sinks that take ``blocks`` see it. ``number`` is that of the first call of the statement's
+    ``call``."""
 
     statement: str
     session: str | None
@@ -158,6 +159,7 @@ class CallsFinished(Event):
     dollars: Sequence[float]
     prompts: Sequence[str]
     replies: Sequence[str]
+    memo_hit: bool = False
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -193,11 +195,12 @@ class CallsFinished(Event):
                 provider=self.provider,
                 digest=digest_of(prompt),
                 batch_size=1,
-                attempts=1,
+                attempts=0 if self.memo_hit else 1,
                 started_at=started,
                 input_tokens=asked,
                 output_tokens=said,
                 dollars=dollars,
+                memo_hit=self.memo_hit,
                 prompt=prompt,
                 reply=reply,
                 wants=self.wants,

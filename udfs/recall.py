@@ -21,21 +21,20 @@ if TYPE_CHECKING:
     from kleene.udfs.memo import MemoHits, MemoWriter
     from kleene.udfs.protocols import Route
     from kleene.udfs.statement import StatementContext
+    from kleene.udfs.tracing import Tracer
 
 LOOKUP_PROMPTS = 250_000  # at a time: bounds the memory of a look-up, and how long a cancel leaves one behind
 LOOKUP_CHARACTERS = 16_000_000
 TRACED_ALONE = 1_000  # of one look-up; more hits than that share a row of the trace
 READ_ONCE = 10_000  # distinct replies of which the reading is kept
 
-Trace = Callable[["StatementContext", Lane, str, int, str, "str | None", str], None]
-
 
 class Recall:
-    """Serves prompts from what is known. ``trace`` is told of answers from the memo."""
+    """Serves prompts from what is known. ``tracer`` is told of answers from the memo."""
 
-    def __init__(self, memo: MemoWriter | None, trace: Trace):
+    def __init__(self, memo: MemoWriter | None, tracer: Tracer):
         self._memo = memo
-        self._trace = trace
+        self._tracer = tracer
 
     async def serve(self, context: StatementContext, group: Group) -> list[int]:
         """Hand out what is known; the indexes of the prompts that must be asked."""
@@ -68,7 +67,9 @@ class Recall:
                 lacking[at] = False
                 known.give(at + start, values)
                 context.meter.add(Usage(memo_hits=len(at)))
-                self._trace(context, lane.on(lane.candidates[0]), group.site(0).name, len(at), "answer", None, "")
+                self._tracer.remembered(
+                    context, lane.on(lane.candidates[0]), group.site(0).name, len(at), "answer", None, ""
+                )
             left.append(np.flatnonzero(lacking) + start)
         rest = await self._search(context, group, listed(left), self._hand_out, lane.candidates[1:])
         return rest + await self._search(context, group, listed(again), self._hand_out)
@@ -146,10 +147,18 @@ class Recall:
             for index, value in zip(indexes, values, strict=True):
                 known[group.prompts[index]] = value if type(value) is Unknown else Answered(value)
         if len(indexes) > TRACED_ALONE:
-            self._trace(context, lane, group.site(indexes[0]).name, len(indexes), "answer", None, "")
+            self._tracer.remembered(context, lane, group.site(indexes[0]).name, len(indexes), "answer", None, "")
             return
-        for index, text, kind in zip(indexes, texts, kinds, strict=True):
-            self._trace(context, lane, group.site(index).name, 1, kind, group.prompts[index], text)
+        told = [
+            (group.site(i).name, group.prompts[i], text, kind)
+            for i, text, kind in zip(indexes, texts, kinds, strict=True)
+        ]
+        answered = [(site, prompt, text) for site, prompt, text, kind in told if kind == "answer"]
+        if answered:
+            self._tracer.remembered_block(context, lane, *map(list, zip(*answered, strict=True)))
+        for site, prompt, text, kind in told:
+            if kind != "answer":
+                self._tracer.remembered(context, lane, site, 1, kind, prompt, text)
 
 
 def listed(parts: list[np.ndarray[Any, Any]]) -> list[int]:

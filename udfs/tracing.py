@@ -188,6 +188,34 @@ class Tracer:
             )
         )
 
+    def remembered_block(
+        self, context: StatementContext, lane: Lane, sites: list[str], prompts: list[str], texts: list[str]
+    ) -> None:
+        """Answers that the memo gave, each of them a row."""
+        now, count, first = self._clock(), len(prompts), self._calls + 1
+        self._calls += count
+        self._emit(
+            CallsFinished(
+                at=now,
+                statement=context.statement,
+                session=context.session,
+                number=first,
+                sites=sites,
+                alias=lane.route.alias,
+                model=lane.route.model,
+                provider=lane.route.provider,
+                wants="text",
+                started=[now] * count,
+                finished=[now] * count,
+                input_tokens=[0] * count,
+                output_tokens=[0] * count,
+                dollars=[0.0] * count,
+                prompts=prompts,
+                replies=texts,
+                memo_hit=True,
+            )
+        )
+
     def _next(self, statement: str | None) -> str:
         self._calls += 1
         return f"{statement or f'turn-{self._name}'}.{self._calls}"

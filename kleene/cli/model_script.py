@@ -15,7 +15,7 @@ SHAPE = "write --model-script FILE.py:NAME, where NAME is a function that takes 
 
 
 def load_model(argument: str) -> object:
-    """What NAME is in FILE: a function becomes a ``FunctionModel`` of its name, anything else (a provider, a mapping) is as it is.
+    """What NAME is in FILE: a function becomes a ``FunctionModel`` called ``FILE.NAME``, anything else (a provider, a mapping) is as it is.
 
     The file runs as a module of its own with its folder at the end of the import path. Whatever goes wrong is a ``UsageError``.
     """
@@ -35,7 +35,7 @@ def load_model(argument: str) -> object:
         return value
     from kleene.models import FunctionModel
 
-    return FunctionModel(value, name=name)
+    return FunctionModel(value, name=f"{Path(name_of_file).stem}.{name}")
 
 
 def run_file(path: Path) -> ModuleType:

@@ -6,9 +6,12 @@ import asyncio
 import contextlib
 import functools
 import inspect
+import secrets
+import sys
 import threading
 import types
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -34,12 +37,16 @@ class FunctionModel:
 
     For ``embed`` (``request.wants`` is ``"embedding"``) it returns a list of numbers.
 
+    Answers are remembered under ``name``. Without one it is the function's own, module and all, and a later process finds them again. What has no
+    name of its own (a lambda, a closure, a method, an object) may be another function under the same name the next time: its answers are
+    remembered for this ``FunctionModel`` alone. A function that was changed needs another ``name``: nobody looks into its code.
+
     Token counts that a reply does not have are characters / 4. Without a price the model is free. What ``fn`` raises ends the call
     (``ProviderError`` as it is, anything else as kind ``other``, not to be retried).
     """
 
     fn: Callable[[Request], Any]
-    name: str = "function"
+    name: str = ""
     threads: bool = False
     price: Price | None = None
     context_window: int | None = None
@@ -47,10 +54,13 @@ class FunctionModel:
     _limiter: trio.CapacityLimiter | None = attrs.field(default=None, init=False, repr=False)
     _loop: _AsyncioThread | None = attrs.field(default=None, init=False, repr=False)
     _awaits: bool = attrs.field(default=False, init=False, repr=False)  # a sync function that returned an awaitable
+    endpoint: str = attrs.field(default="python", init=False, repr=False)
 
-    @property
-    def endpoint(self) -> str:
-        return "python"
+    def __attrs_post_init__(self) -> None:
+        if not self.name:
+            self.name = name_of(self.fn)
+            if not has_own_name(self.fn):
+                self.endpoint = f"python#{secrets.token_hex(8)}"
 
     @property
     def model(self) -> str:
@@ -217,6 +227,26 @@ class _AsyncioThread:
 
 async def _plain(found: Awaitable[Any]) -> Any:
     return await found
+
+
+def name_of(fn: Callable[..., Any]) -> str:
+    """Module and name of a function, or of the class of an object that is called; for a script's own, the script's name.
+
+    >>> name_of(name_of)
+    'kleene.models.function_model.name_of'
+    """
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    named = fn if hasattr(fn, "__qualname__") else type(fn)
+    module = getattr(named, "__module__", None) or "python"
+    if module == "__main__":
+        module = Path(getattr(sys.modules["__main__"], "__file__", None) or "main").stem
+    return f"{module}.{named.__qualname__}"
+
+
+def has_own_name(fn: Callable[..., Any]) -> bool:
+    """Whether module and name say which function it is."""
+    return inspect.isfunction(fn) and fn.__closure__ is None and fn.__name__ != "<lambda>"
 
 
 def _asked(request: Request) -> int:

@@ -50,7 +50,8 @@ def engine(
     model = model or CountingModel()
     options.setdefault("store", ":memory:")
     options.setdefault("fresh", con is None)
-    k = kleene.attach(con or duckdb.connect(), models=kleene.FunctionModel(model), **options)
+    con = con if con is not None else duckdb.connect()
+    k = kleene.attach(con, models=kleene.FunctionModel(model, "function"), **options)
     # What is said and done must not depend on how busy the machine is.
     k.state.settings = k.state.settings.set("materialise_ms", 600_000).set("measure_ms", 60_000)
     try:

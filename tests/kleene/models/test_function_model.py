@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
+import kleene
 from kleene.models import FunctionModel, Reply
 from kleene.planner.specs import Price
 from kleene.udfs.protocols import Message, ProviderError, Request
@@ -28,7 +32,7 @@ def reply_of(model: FunctionModel, request: Request | None = None) -> Reply:
 
 def error_of(fn: Any, **options: Any) -> ProviderError:
     with pytest.raises(ProviderError) as error:
-        reply_of(FunctionModel(fn, **options))
+        reply_of(FunctionModel(fn, **{"name": "function", **options}))
     return error.value
 
 
@@ -189,3 +193,60 @@ def test_a_sync_function_costs_little_more_than_its_call() -> None:
         return (time.perf_counter() - start) / 5_000
 
     assert run(work) < 50e-6  # measured: 6 µs; the whole engine has 50 µs a call
+
+
+# -- whose answers are remembered ------------------------------------------------------------------------------------------------------------
+
+
+def shout(request: Request) -> str:
+    return request.prompt.upper()
+
+
+def quiet(request: Request) -> str:
+    return request.prompt.lower()
+
+
+def closure(said: str) -> Callable[[Request], str]:
+    return lambda request: said
+
+
+class Parrot:
+    def __call__(self, request: Request) -> str:
+        return request.prompt
+
+    def say(self, request: Request) -> str:
+        return request.prompt
+
+
+HERE = "tests.kleene.models.test_function_model"
+
+
+@pytest.mark.parametrize(
+    ("fn", "name", "own"),
+    [
+        (shout, f"{HERE}.shout", True),
+        (lambda request: "x", f"{HERE}.<lambda>", False),
+        (closure("x"), f"{HERE}.closure.<locals>.<lambda>", False),
+        (functools.partial(shout), f"{HERE}.shout", False),
+        (Parrot(), f"{HERE}.Parrot", False),
+        (Parrot().say, f"{HERE}.Parrot.say", False),
+        (str, "builtins.str", False),
+    ],
+)
+def test_a_model_without_a_name_is_called_as_its_function(fn: Any, name: str, own: bool) -> None:
+    one, two = FunctionModel(fn), FunctionModel(fn)
+    assert (one.name, one.model) == (name, name)
+    assert (one.endpoint == two.endpoint == "python") is own
+    assert FunctionModel(fn, "m").endpoint == "python"
+
+
+def test_functions_without_a_name_share_no_answers(tmp_path: Path) -> None:
+    def said(models: FunctionModel) -> tuple[str, int]:
+        with kleene.connect(store=tmp_path / "run.duckdb", models=models) as k:
+            result = k.sql("SELECT llm('Hi')")
+            return result.fetchall()[0][0], result.usage.memo_hits
+
+    a, b = closure("a"), closure("b")
+    assert [said(FunctionModel(fn)) for fn in (shout, quiet, shout)] == [("HI", 0), ("hi", 0), ("HI", 1)]
+    assert [said(FunctionModel(fn)) for fn in (a, b)] == [("a", 0), ("b", 0)]
+    assert [said(FunctionModel(fn, "v1")) for fn in (a, b)] == [("a", 0), ("a", 1)]
