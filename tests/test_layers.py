@@ -62,7 +62,7 @@ CONFINED = {
     "pyarrow": ("kleene.udfs", *ENGINE, *READERS, "kleene.cli.models", "kleene.bench.importers.rows"),
     "trio": ("kleene.udfs.runtime", *DISPATCH, "kleene.models", "kleene.udfs.waiting"),
     "httpx": ("kleene.models", *WEB),
-    "httpcore": ("kleene.tools.webclient",),
+    "httpcore": ("kleene.tools.webclient", "kleene.models.shards"),
     "mcp": ("kleene.mcp",),
     "anyio": ("kleene.mcp",),
     "httpx2": ("kleene.mcp",),

@@ -65,7 +65,7 @@ class Block:
     def hand_out(self, context: StatementContext, land: Callable[[Work, Answered], Any]) -> None:
         """Give the answers to all who asked."""
         shared = context.known.get(self.lane.identity)
-        counted = self.lane.route.counts_tokens
+        counted = not self.lane.route.is_function
         for work, answer, tokens in zip(self.works, self.answers, self.output_tokens, strict=True):
             if shared is not None:
                 shared[work.prompt] = answer

@@ -213,7 +213,7 @@ class Delivery:
             if shared is not None:
                 shared[work.prompt] = outcome.answer
             deliver(
-                context, work, outcome.answer, outcome.usage.output_tokens if outcome.lane.route.counts_tokens else None
+                context, work, outcome.answer, None if outcome.lane.route.is_function else outcome.usage.output_tokens
             )
             self._land(work, outcome.answer)
         self.handed(count)

@@ -187,9 +187,6 @@ def out_of_time(model: str, seconds: float) -> ProviderError:
     return ProviderError("timeout", f"no reply from {model} within {number(seconds)} s", retryable=True, hint=hint)
 
 
-PYTHON = "python"  # the endpoint of a function
-
-
 @attrs.frozen
 class Route:
     """The model an alias stands for. ``provider``, ``endpoint`` and ``model`` are the memo's key for who answers."""
@@ -208,9 +205,9 @@ class Route:
     embed_batch: int = attrs.field(default=1, eq=False)
 
     @property
-    def counts_tokens(self) -> bool:
-        """Its token counts are a provider's own; those of a Python function are made up from characters."""
-        return self.endpoint != PYTHON
+    def is_function(self) -> bool:
+        """Whether a Python function answers: its endpoint is ``python``, or ``python#...`` where no name says which function it is."""
+        return self.endpoint.partition("#")[0] == "python"
 
 
 OnText: TypeAlias = Callable[[str], None]

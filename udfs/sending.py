@@ -166,7 +166,7 @@ class Sender:
         reservation.settle(usage)
         sent.add(usage)
         sent.degraded, sent.failure = reply.degraded or None, None
-        if reply.input_tokens is not None and route.counts_tokens:
+        if reply.input_tokens is not None and not route.is_function:  # a function's tokens are made up from characters
             tokens = reply.input_tokens + reply.cache_read_tokens + reply.cache_write_tokens
             self.ratios.learn(route.model, request.characters(), tokens)
         return reply

@@ -84,7 +84,7 @@ def _same(one: Route, other: Route) -> bool:
 
 def _can_be_tried(handler: Handler, route: Route) -> bool:
     """A recording has only what was recorded, and a function of the user's may not expect to be asked."""
-    return hasattr(handler, "health") and route.endpoint != "python"
+    return hasattr(handler, "health") and not route.is_function
 
 
 def local_model() -> Finding:

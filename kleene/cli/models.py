@@ -80,7 +80,7 @@ def table_of(handler: Handler) -> Table:
 def _without(handler: Handler, route: Route) -> str | None:
     """What a chat model's calls do without; None for a model that makes vectors, a function, and where it is not known."""
     capabilities = getattr(handler, "capabilities", None)
-    if capabilities is None or route.alias == "embed" or route.endpoint == "python":
+    if capabilities is None or route.alias == "embed" or route.is_function:
         return None
     lacks: tuple[str, ...] = capabilities(route).lacks
     return ", ".join(lacks) or None

@@ -21,6 +21,7 @@ import httpx
 import trio
 
 from kleene.models.failures import Origin, from_status, from_transport, malformed, timed_out
+from kleene.models.shards import Answer, Client, Direct, Shard, Target
 from kleene.planner.errors import ConfigError
 from kleene.udfs.jsontext import clean
 from kleene.udfs.protocols import ProviderError
@@ -28,7 +29,6 @@ from kleene.udfs.protocols import ProviderError
 Take: TypeAlias = Callable[[Mapping[str, str], bytes], None]
 MAX_REPLY_BYTES = 64 * 2**20
 ERROR_BYTES = 65536
-CONNECT_TIMEOUT_S = 30.0
 USER_AGENT = "kleene"
 
 
@@ -39,28 +39,11 @@ class HttpReply:
 
 
 @attrs.define(eq=False)
-class _Shard:
-    """What has one connection. ``used``: it has served a request, so that its connection may have been closed since."""
-
-    client: httpx.AsyncHTTPTransport | httpx.AsyncClient
-    used: bool = False
-
-    async def send(self, request: httpx.Request) -> httpx.Response:
-        """The head of the response. Without a proxy it is asked of the transport: a client's redirects, cookies and hooks, which nothing here
-        uses, cost as much again."""
-        if isinstance(self.client, httpx.AsyncClient):
-            return await self.client.send(request, stream=True)
-        response = await self.client.handle_async_request(request)
-        response.request = request
-        return response
-
-
-@attrs.define(eq=False)
 class _Shards:
     """The shards of one trio loop: idle ones last in, first out."""
 
     gate: trio.Semaphore
-    idle: list[_Shard] = attrs.field(factory=list)
+    idle: list[Shard] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
@@ -73,8 +56,7 @@ class Endpoint:
     connections: int = 64
     max_reply_bytes: int = MAX_REPLY_BYTES
     _shards: dict[trio.lowlevel.TrioToken, _Shards] = attrs.field(factory=dict, init=False, repr=False)
-    _urls: dict[str, httpx.URL] = attrs.field(factory=dict, init=False, repr=False)
-    _sent_headers: httpx.Headers | None = attrs.field(default=None, init=False, repr=False)
+    _targets: dict[str, Target] = attrs.field(factory=dict, init=False, repr=False)
     _tls: ssl.SSLContext | None = attrs.field(default=None, init=False, repr=False)
 
     async def request(
@@ -97,7 +79,7 @@ class Endpoint:
         shards = self._shards.pop(trio.lowlevel.current_trio_token(), None)
         with trio.CancelScope(shield=True):
             for shard in shards.idle if shards else ():
-                await shard.client.aclose()
+                await shard.aclose()
 
     async def _exchange(self, path: str, content: bytes, take: Take | None) -> HttpReply:
         token = trio.lowlevel.current_trio_token()
@@ -105,77 +87,62 @@ class Endpoint:
         if shards is None:
             shards = self._shards.setdefault(token, _Shards(trio.Semaphore(self.connections)))
         async with shards.gate:
-            shard = shards.idle.pop() if shards.idle else _Shard(self._new_client())
+            shard = shards.idle.pop() if shards.idle else self._new_shard()
             try:
-                response = await self._sent(shard, path, content)
+                answer = await self._sent(shard, self._target(path), content)
                 try:
-                    return await self._reply(response, take)
+                    return await self._reply(answer, take)
                 finally:
-                    if not response.is_closed:
-                        with trio.CancelScope(shield=True):
-                            await response.aclose()
+                    with trio.CancelScope(shield=True):
+                        await answer.close()
             finally:
                 shards.idle.append(shard)
 
-    async def _sent(self, shard: _Shard, path: str, content: bytes) -> httpx.Response:
+    async def _sent(self, shard: Shard, target: Target, content: bytes) -> Answer:
         """Send, and wait for the head of the response. A kept connection that ends without a byte of it was being closed while the request
         went out, which the server then did not read: that request alone is sent again, once, on a new connection."""
         used, shard.used = shard.used, True
         try:
-            return await shard.send(self._request(path, content))
+            return await shard.send(target, content)
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
             if not used:
                 raise
-        return await shard.send(self._request(path, content))
+        return await shard.send(target, content)
 
-    async def _reply(self, response: httpx.Response, take: Take | None) -> HttpReply:
+    async def _reply(self, answer: Answer, take: Take | None) -> HttpReply:
         """Read a response to its end, or no further than its limit."""
-        good = response.status_code < 300
-        body = _Body(self, response, self.max_reply_bytes if good else ERROR_BYTES, take if good else None)
-        chunks = response.aiter_raw()
-        async for chunk in chunks:
+        good = answer.status < 300
+        body = _Body(self, answer, self.max_reply_bytes if good else ERROR_BYTES, take if good else None)
+        async for chunk in answer.chunks:
             try:
                 body.feed(chunk)
             except Exception:
-                await _abandon(chunks)
+                await _abandon(answer.chunks)
                 raise
         body.finish()
-        return HttpReply(response.headers, b"".join(body.parts))
+        return HttpReply(answer.headers, b"".join(body.parts))
 
-    def _request(self, path: str, content: bytes) -> httpx.Request:
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = httpx.URL(self.base_url + path)
-        if self._sent_headers is None:
-            self._sent_headers = httpx.Headers(
-                {
-                    "accept": "*/*",
-                    "accept-encoding": "gzip, deflate",
-                    "connection": "keep-alive",
-                    "user-agent": USER_AGENT,
-                    "content-type": "application/json",
-                    **self.headers,
-                    **_authorization(url),
-                }
-            )
-        return httpx.Request(
-            "POST",
-            url,
-            headers=self._sent_headers,
-            content=content,
-            extensions={"timeout": {"connect": CONNECT_TIMEOUT_S}},
-        )
+    def _target(self, path: str) -> Target:
+        found = self._targets.get(path)
+        if found is None:
+            url = httpx.URL(self.base_url + path)
+            headers = {
+                "accept": "*/*",
+                "accept-encoding": "gzip, deflate",
+                "connection": "keep-alive",
+                "user-agent": USER_AGENT,
+                "content-type": "application/json",
+                **self.headers,
+                **_authorization(url),
+            }
+            found = self._targets[path] = Target(url, httpx.Headers(headers))
+        return found
 
-    def _new_client(self) -> httpx.AsyncHTTPTransport | httpx.AsyncClient:
+    def _new_shard(self) -> Shard:
         proxies = bool(getproxies())
-        if self._tls is None:
-            # Loading the authorities takes 25 ms: not for plain HTTP, unless a proxy may be spoken to over TLS.
-            tls = self.base_url.startswith("https:") or proxies
-            self._tls = httpx.create_ssl_context() if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=30)
-        if proxies:  # a client knows which of them serves whom
-            return httpx.AsyncClient(verify=self._tls, limits=limits)
-        return httpx.AsyncHTTPTransport(verify=self._tls, limits=limits)
+        if self._tls is None and (proxies or self.base_url.startswith("https:")):
+            self._tls = httpx.create_ssl_context()  # loading the authorities takes 25 ms: not for plain HTTP
+        return Client(self._tls) if proxies and self._tls is not None else Direct(self._tls)
 
 
 def _authorization(url: httpx.URL) -> dict[str, str]:
@@ -188,14 +155,14 @@ def _authorization(url: httpx.URL) -> dict[str, str]:
 class _Body:
     """The bytes of one response: unpacked, counted against a limit, kept or handed on. Errors are the response's own."""
 
-    def __init__(self, endpoint: Endpoint, response: httpx.Response, limit: int, take: Take | None) -> None:
+    def __init__(self, endpoint: Endpoint, answer: Answer, limit: int, take: Take | None) -> None:
         self.parts: list[bytes] = []
         self._origin = endpoint.origin
-        self._response = response
+        self._answer = answer
         self._limit = limit
         self._take = take
         self._size = 0
-        packing = response.headers.get("content-encoding", "identity").strip().lower()
+        packing = answer.headers.get("content-encoding", "identity").strip().lower()
         self._packed = packing in ("gzip", "x-gzip", "deflate")
         if not self._packed and packing not in ("", "identity"):
             raise malformed(self._origin, f"its encoding is {packing}")
@@ -212,26 +179,26 @@ class _Body:
         if self._size > self._limit:
             raise self._too_large()
         if self._take is not None:
-            self._take(self._response.headers, chunk)
+            self._take(self._answer.headers, chunk)
         elif chunk:
             self.parts.append(chunk)
 
     def finish(self) -> None:
         """Raises ``ProviderError`` where the response is an error, or its packed data was cut short."""
-        if self._response.status_code >= 300:
+        if self._answer.status >= 300:
             raise self._error()
         if self._unpacker is not None and self._size and not self._unpacker.eof:
             raise malformed(self._origin, "its compression is broken (cut short)")
 
     def _too_large(self) -> ProviderError:
-        if self._response.status_code >= 300:
+        if self._answer.status >= 300:
             return self._error()
         error = malformed(self._origin, f"it is larger than {self._limit // 2**20} MiB")
         error.retryable = False
         return error
 
     def _error(self) -> ProviderError:
-        return from_status(self._origin, self._response.status_code, self._response.headers, b"".join(self.parts))
+        return from_status(self._origin, self._answer.status, self._answer.headers, b"".join(self.parts))
 
 
 async def _abandon(chunks: AsyncIterator[bytes]) -> None:

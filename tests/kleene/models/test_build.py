@@ -66,11 +66,13 @@ def test_a_mapping_goes_over_the_configuration() -> None:
             "reviewer": AliasConfig(("openai:v",), AliasOptions(effort="low")),
         },
     )
-    handler = build_handler({"worker": [FunctionModel(lambda r: "x"), "openai:second"], "root": "openai:r"}, config)
-    assert [r.model for r in handler.routes("worker")] == ["function", "second"]  # type: ignore[attr-defined]
+    handler = build_handler(
+        {"worker": [FunctionModel(lambda r: "x", "m"), "openai:second"], "root": "openai:r"}, config
+    )
+    assert [r.model for r in handler.routes("worker")] == ["m", "second"]  # type: ignore[attr-defined]
     assert (handler.route("root").model, handler.route("judge").model, handler.route("reviewer").model) == (
         "r",
-        "function",
+        "m",
         "v@effort=low",
     )
 
