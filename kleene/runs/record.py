@@ -14,6 +14,9 @@ from kleene.planner.specs import AgentSpec, BudgetLimits, FunctionSpec, Param, U
 from kleene.session.loop import Place
 from kleene.udfs.protocols import Reply
 
+CONVERTER = make_converter()
+"""Functions made of the classes, and nothing else: making them takes longer than a turn is written, and each child has records of its own."""
+
 
 @attrs.frozen
 class SessionState:
@@ -68,16 +71,13 @@ class SessionState:
 class Records:
     """Writes states and replies as JSON text, and reads them back."""
 
-    def __init__(self) -> None:
-        self._converter = make_converter()
-
     def text(self, value: SessionState | Reply) -> str:
-        return self._converter.dumps(value)
+        return CONVERTER.dumps(value)
 
     def state(self, text: str) -> SessionState:
         """Raises ``ConfigError`` where the text is not what ``text`` wrote: another version's, say."""
         try:
-            return self._converter.loads(text, SessionState)
+            return CONVERTER.loads(text, SessionState)
         except Exception as error:
             raise ConfigError(
                 f"the session's record cannot be read: {error}",
@@ -85,4 +85,4 @@ class Records:
             ) from None
 
     def reply(self, text: str) -> Reply:
-        return self._converter.loads(text, Reply)
+        return CONVERTER.loads(text, Reply)
