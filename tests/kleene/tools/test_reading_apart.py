@@ -85,6 +85,15 @@ def test_one_process_reads_many_files_and_none_is_there_before_the_first(tmp_pat
     assert len(seen) == 1
 
 
+def test_a_process_is_kept_however_large_the_program_is_that_started_it(tmp_path: Path, readers: Readers) -> None:
+    write(tmp_path, {"a.html": "<p>a</p>"})
+    large = b"x" * (520 << 20)
+    assert text_of(readers, tmp_path / "a.html") == "a"
+    (first,) = readers.pids
+    assert text_of(readers, tmp_path / "a.html") == "a"
+    assert readers.pids == (first,) and large
+
+
 def test_threads_get_their_own_files_back(tmp_path: Path, readers: Readers) -> None:
     write(tmp_path, {f"{n}.html": f"<p>{'x' * (n * 997)} {n}</p>" for n in range(60)})
 
