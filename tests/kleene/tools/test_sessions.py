@@ -185,7 +185,9 @@ k.close()
 """
 
 
-@pytest.mark.parametrize("point", ["turn", "inside", "none"])
+@pytest.mark.parametrize(
+    "point", ["inside", pytest.param("turn", marks=pytest.mark.slow), pytest.param("none", marks=pytest.mark.slow)]
+)
 def test_a_resumed_run_does_no_effect_twice(tmp_path: Path, point: str) -> None:
     script = tmp_path / "program.py"
     script.write_text(PROGRAM, "utf-8")
