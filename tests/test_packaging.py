@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -183,7 +182,7 @@ def test_a_source_distribution_builds_the_same_wheel(checkout: Path, wheel: Path
     assert sorted(zipfile.ZipFile(again).namelist()) == sorted(zipfile.ZipFile(wheel).namelist())
 
 
-HEAVY = ("duckdb", "pyarrow", "numpy", "sqlglot", "trio", "httpx", "rich", "prompt_toolkit", "cattrs")
+HEAVY = ("duckdb", "pyarrow", "numpy", "sqlglot", "trio", "httpx", "rich", "prompt_toolkit", "attr", "cattrs")
 
 
 @pytest.mark.parametrize(
@@ -197,14 +196,6 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(argv: list[str], tmp_path: 
         line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines() if "import time:" in line
     }
     assert loaded & set(HEAVY) == set()
-
-
-@pytest.mark.parametrize("argv", [["-c", "import kleene"], ["-m", "kleene", "--version"]])
-def test_starting_takes_its_time(argv: list[str], tmp_path: Path) -> None:
-    """The time is printed, not asserted: machines differ."""
-    started = time.perf_counter()
-    subprocess.run([sys.executable, *argv], cwd=tmp_path, check=True, capture_output=True)
-    print(f"python {' '.join(argv)}: {time.perf_counter() - started:.3f} s")
 
 
 def test_every_public_name_is_there() -> None:

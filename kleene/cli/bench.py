@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kleene.cli.bench_calibrate import calibrate
 from kleene.cli.bench_import import add_import, import_
 from kleene.cli.bench_opening import opener
 from kleene.cli.bench_results import ACTIONS, add_actions
@@ -63,6 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(inv: Invocation) -> int:
+    from kleene.cli.bench_calibrate import calibrate
+
     return {"run": run, "calibrate": calibrate, "import": import_, **ACTIONS}[inv.args.action](inv)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 if TYPE_CHECKING:
     from kleene.result import Result
 
@@ -16,6 +14,8 @@ TYPES = {"str": "VARCHAR", "int": "BIGINT", "int | None": "BIGINT", "bool": "BOO
 
 def relation(kind: type[Any], items: Sequence[Any], **more: Any) -> Result:
     """A column a field, a row an item; ``more`` are columns with the same value in every row."""
+    import attrs
+
     from kleene.result import Result
 
     fields = [(f.name, str(f.type)) for f in attrs.fields(kind)]
