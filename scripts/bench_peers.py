@@ -5,7 +5,7 @@
 A model server on loopback (``scripts/peer_server.py``), in a process of its own, answers every request after the latency and counts requests
 and tokens. ``loop`` asks for each row (each pair of a join) and looks at cheap conditions afterwards; ``hand`` asks each distinct prompt once,
 after the cheap conditions, and stops where it may; both share one thin client over keep-alive connections. ``--peer`` names a Python that has
-the package of a peer: swan, lotus, blendsql, palimpzest, thalamusdb. Each has its statements in ``scripts/peers/run_NAME.py``:
+the package of a peer: swan, lotus, blendsql, palimpzest, docetl, nirvana, thalamusdb. Each has its statements in ``scripts/peers/run_NAME.py``:
 
     python -m venv V && V/bin/pip install swan-aisql && python scripts/bench_peers.py --peer swan=V/bin/python
 
@@ -198,7 +198,7 @@ PEERS = Path(__file__).resolve().parent / "peers"
 LIMIT_S = 1800
 # W4 by a peer's operator for joins, where it has one that takes no equality.
 W4_JOIN = attrs.evolve(W4, name="W4-join")
-OWN_JOIN = ("lotus", "palimpzest")
+OWN_JOIN = ("lotus", "palimpzest", "nirvana")
 HAS_NO_WORDS = {"thalamusdb": ("W3", "W6", "W7")}
 # What a system sees of each table: the columns that the question reads, never those that hold its answer.
 SEEN = {

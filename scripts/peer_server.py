@@ -1,6 +1,6 @@
 """A model server on loopback that answers the seven workloads in the form each program asks for, and counts.
 
-It speaks OpenAI's chat completions, its older completions API's JSON schemas and tools included, over keep-alive connections. Tokens are
+It speaks OpenAI's chat completions, JSON schemas and tools included, and its responses, over keep-alive connections. Tokens are
 characters / 4: of all messages, tools and schemas, and of the reply. ``python scripts/peer_server.py LATENCY`` prints its port.
 """
 
@@ -58,7 +58,11 @@ def answer(prompt: str) -> str:
         return "Document 1" if one >= other else "Document 2"
     if "left and right tables" in prompt:  # ThalamusDB joins batches
         return pairs(prompt)
+    if "(1 or 2)" in prompt and len(qualities := fact("quality", prompt)) == 2:  # so does Nirvana
+        return f"<output>{1 if int(qualities[0]) >= int(qualities[1]) else 2}</output>"
     said = reply(prompt)
+    if tag := re.search(r"<(\w+)> [^<]+ </\1>\n", prompt):  # Nirvana reads what stands between tags
+        return f"<{tag[1]}>{said.title() if said in ('true', 'false') else said}</{tag[1]}>"
     if "generate a JSON object" in prompt:  # Palimpzest's fields
         names = re.findall(r"^- (\w+)", prompt.rpartition("OUTPUT FIELDS:\n")[2].partition("\n\n")[0], re.M)
         return f"By what the text states.\n\nANSWER:\n{json.dumps(dict.fromkeys(names, plain(said)))}\n---"
@@ -106,6 +110,29 @@ def sent(completion: dict[str, Any], *, stream: bool) -> tuple[str, str]:
     return "text/event-stream", "".join(f"data: {line}\n\n" for line in lines)
 
 
+def response(model: str, said: str, usage: tuple[int, int]) -> dict[str, Any]:
+    """An object of the responses API."""
+    content = [{"type": "output_text", "text": said, "annotations": []}]
+    return {
+        "id": "loopback",
+        "object": "response",
+        "created_at": 0,
+        "status": "completed",
+        "model": model,
+        "output": [{"type": "message", "id": "said", "role": "assistant", "status": "completed", "content": content}],
+        "tools": [],
+        "tool_choice": "auto",
+        "parallel_tool_calls": False,
+        "usage": {
+            "input_tokens": usage[0],
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": usage[1],
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": sum(usage),
+        },
+    }
+
+
 # -- the server -----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -147,7 +174,8 @@ class Server:
         return count
 
     async def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        prompt = "\n".join(text_of(message.get("content")) for message in asked["messages"])
+        messages = asked["input"] if "input" in asked else asked["messages"]
+        prompt = "\n".join(text_of(message.get("content")) for message in messages)
         said, tool = answer(prompt), None
         schema = ((asked.get("response_format") or {}).get("json_schema") or {}).get("schema")
         if asked.get("tools"):
@@ -160,6 +188,8 @@ class Server:
         seen = self.count
         self.count = Count(seen.requests + 1, seen.tokens_in + usage[0], seen.tokens_out + usage[1])
         await asyncio.sleep(self.latency)
+        if "input" in asked:
+            return response(asked.get("model", "fake"), said, usage)
         message: dict[str, Any] = {"role": "assistant", "content": said}
         if tool is not None:
             call = {"id": "call_1", "type": "function", "function": {"name": tool, "arguments": said}}

@@ -27,6 +27,9 @@ EVENT = "Both texts speak of the same event.\nIdentify pairs of items from the l
         ),
         ("How good? Document 1: [quality: 40] Document 2: [quality: 70]", "Document 2"),
         ("Say which topics the texts mention. Document 1: [topic: noise] Document 2: [topic: heat]", "topics: heat, noise"),
+        (f"{SEA}\n<output> True or False </output>\n", "<output>True</output>"),
+        ("Name the country.\n<land> fill in correct value </land>\n[country: Peru]", "<land>Peru</land>"),
+        ("item number (1 or 2) Item 1: [quality: 40] Item 2: [quality: 70] How good?", "<output>2</output>"),
         (f"{EVENT}\nL0:\nx [event: e1]\nL1:\ny [event: e2]\nR0:\nz [event: e2]\nR1:\nw [event: e1]", "L0-R1,L1-R0."),
     ],
 )  # fmt: skip
@@ -51,6 +54,15 @@ def test_tokens_are_those_of_messages_tools_schemas_and_replies() -> None:
     assert with_tools.tokens_in == (len(SEA) + len(json.dumps(tools))) // 4
     assert form["choices"][0]["message"]["content"] == '{"value": true}'  # type: ignore[index]
     assert call["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == '{"value": true}'  # type: ignore[index]
+
+
+def test_the_responses_api_has_the_same_text_and_usage() -> None:
+    server = Server(0.0)
+    content = [{"type": "input_text", "text": SEA}]
+    said = asyncio.run(server.answer({"model": "m", "input": [{"role": "user", "content": content}]}))
+    assert server.take() == Count(1, len(SEA) // 4, 1)
+    assert said["output"][0]["content"][0]["text"] == "true"
+    assert (said["usage"]["input_tokens"], said["usage"]["output_tokens"]) == (len(SEA) // 4, 1)
 
 
 def test_a_stream_has_the_same_text_and_usage() -> None:
