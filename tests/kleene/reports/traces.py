@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from html.parser import HTMLParser
 from typing import Any
 
@@ -24,13 +25,18 @@ def store(*happened: e.Event) -> duckdb.DuckDBPyConnection:
     con = duckdb.connect(config={"threads": 1})
     for table in TRACE:
         con.execute(table.ddl())
+    fill(con, happened)
+    return con
+
+
+def fill(con: duckdb.DuckDBPyConnection, happened: Iterable[e.Event]) -> None:
+    """Put more of what happened into a store's tables."""
     batch = Batch(TRACE)
     for event in happened:
         batch.add(event.to_dict())
     for table, rows in batch.tables():
         with registered(con, "given", rows):
             con.execute(f"INSERT INTO {table.name} BY NAME SELECT * FROM given")
-    return con
 
 
 def report(*happened: e.Event, wanted: str | None = None) -> Report:
