@@ -17,7 +17,7 @@ class JudgeModel(Protocol):
 
 
 def judge(verify: Judge, task: str, answer: Answer, model: JudgeModel) -> Verdict:
-    """Passed where the first line of the reply starts with PASS and does not say FAIL."""
+    """Passed where the first line of the reply starts with PASS, marks of Markdown apart, and does not say FAIL."""
     return verdict_of(model(prompt_of(verify, task, answer)))
 
 
@@ -41,9 +41,10 @@ def prompt_of(verify: Judge, task: str, answer: Answer) -> str:
 
 def verdict_of(reply: str) -> Verdict:
     """
-    >>> verdict_of("PASS\\nAll six terms.").solved, verdict_of("PASS? No, FAIL").solved, verdict_of("").solved
-    (True, False, False)
+    >>> verdict_of("PASS\\nAll six terms.").solved, verdict_of("**PASS**").solved, verdict_of("PASS? No, FAIL").solved, verdict_of("").solved
+    (True, True, False, False)
     """
     lines = reply.strip().splitlines() or [""]
-    passed = lines[0].strip().upper().startswith("PASS") and "FAIL" not in lines[0].upper()
+    first = lines[0].strip("*_#`> ").upper()
+    passed = first.startswith("PASS") and "FAIL" not in first
     return Verdict(passed, " ".join(reply.split())[:300])

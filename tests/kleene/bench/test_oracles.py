@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import json
+import re
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +17,10 @@ from hypothesis import strategies as st
 
 from kleene.bench.oracles import Place, decide
 from kleene.bench.oracles.answer import Answer, Verdict
+from kleene.bench.oracles.judge import verdict_of
+from kleene.bench.oracles.redline import recall
 from kleene.bench.oracles.sat import satisfiable
+from kleene.bench.oracles.shell import json_rows
 from kleene.bench.verify import Exact, Human, Judge, Number, Oolong, Redline, Sat, Shell, Verify
 from kleene.planner.errors import ConfigError
 from kleene.tools.sandbox import Sandbox
@@ -37,6 +41,7 @@ def says(
 cells = st.one_of(
     st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from([0.5, -0.0, 1e-7, 1.0000004, 1e300]),
     st.sampled_from([Decimal("1.50"), Decimal("-0.0000001")]), st.sampled_from(["a", " A ", "ß", "SS", "1", "1.0", "1e0", "", "١", "nan", "1_0", "true"]),
+    st.text("aA1.ıİ\u0301é\u00a0 \n", max_size=3),
 )  # fmt: skip
 tables = st.integers(1, 2).flatmap(lambda width: st.lists(st.tuples(*[cells] * width), max_size=4))
 
@@ -101,6 +106,27 @@ def test_number_is_within_an_absolute_tolerance(found: Decimal, thousandths: int
     value = float(Decimal(thousandths) / 1000)
     verdict = says(Number(value, tolerance / 1000), (f"about {found:,} $",))
     assert verdict.solved == (abs(Fraction(str(found)) - Fraction(thousandths, 1000)) <= Fraction(tolerance, 1000))
+
+
+def figure(text: str) -> Fraction | None:
+    """A text's number, read by hand: the whole of it, else what is left of its digits, points and minus signs."""
+    whole = fraction(text)
+    if whole is not None:
+        return whole
+    kept = "".join(c for c in text if c in "0123456789.-")
+    sign, body = (-1, kept[1:]) if kept.startswith("-") else (1, kept)
+    head, _, tail = body.partition(".")
+    if "-" in body or "." in tail or not head + tail:
+        return None
+    return sign * (Fraction(int(head or 0)) + Fraction(int(tail or 0), 10 ** len(tail)))
+
+
+@given(st.text("0123.-+eE $,%a\u0661½ \n", max_size=9), st.sampled_from([0.0, 1.0, -2.0, 12.0, 0.5]))
+def test_number_keeps_what_a_number_is_made_of(text: str, value: float) -> None:
+    found = figure(text)
+    assert says(Number(value), (text,)).solved == (found == Fraction(str(value)))
+    if found is not None and abs(found) < 10**6:
+        assert says(Number(float(found), 1e-9), (text, None)).solved
 
 
 @pytest.mark.parametrize(
@@ -180,6 +206,22 @@ def test_a_number_of_oolong_is_scored_by_its_error(found: int, gold: list[int]) 
     assert verdict.solved == (found in gold)
 
 
+@given(
+    st.lists(st.text("aA1. \n\u00a0ßé", max_size=4), min_size=1, max_size=3),
+    st.one_of(cells, st.text("aA1. \n\u00a0ßéS", max_size=4)),
+)
+def test_other_kinds_of_oolong_take_any_of_the_gold(gold: list[str], cell: Any) -> None:
+    """Cells are equal as those of ``exact``, with blanks in them run together."""
+    words = " ".join(cell.split()) if isinstance(cell, str) else cell
+    expected = cell is not None and any(same(words, " ".join(g.split())) for g in gold)
+    assert says(Oolong("label", tuple(gold)), (cell, 1)).solved == expected
+
+
+@pytest.mark.parametrize("kind", ["label", "number"])
+def test_no_rows_are_no_answer_of_oolong(kind: str) -> None:
+    assert says(Oolong(kind, ("0",))) == Verdict(False, "None instead of 0", 0.0)
+
+
 @pytest.mark.parametrize(
     ("kind", "gold", "cell", "solved"),
     [
@@ -223,6 +265,19 @@ def test_redline_counts_the_references_new_words(original: list[str], reference:
     assert (verdict.solved, verdict.score) == (expected >= 0.5, expected)
 
 
+letters = st.characters(categories=["Lu", "Ll", "Lo", "Mn", "Nd", "Po", "Zs", "Pc"])
+
+
+@given(*[st.text(letters | st.sampled_from("abcd "), max_size=12)] * 3)
+def test_words_of_a_redline_are_runs_of_letters(original: str, reference: str, found: str) -> None:
+    def known(text: str) -> set[str]:
+        runs = ("".join(run) for is_word, run in itertools.groupby(text.casefold(), str.isalpha) if is_word)
+        return {run for run in runs if len(run) >= 4}
+
+    new = known(reference) - known(original)
+    assert recall(original, reference, found) == (len(new & known(found)) / len(new) if new else 1.0)
+
+
 def test_a_judge_decides_on_a_redline() -> None:
     asked: list[str] = []
 
@@ -262,6 +317,18 @@ def test_the_judge_sees_every_cell() -> None:
         assert part in asked[0]
 
 
+@given(
+    st.lists(
+        st.sampled_from(["PASS", "pass", "FAIL", "fail", "**", "# ", " ", "\n", "\u2028", ": ", "ED", "x", "ﬁ"]),
+        max_size=6,
+    )
+)
+def test_the_first_line_of_a_judges_reply_decides(parts: list[str]) -> None:
+    reply = "".join(parts)
+    first = re.split("[\n\u2028]", reply.strip())[0]
+    assert verdict_of(reply).solved == bool(re.match(r"(?i)[*_#`>\s]*pass(?!.*fail)", first))
+
+
 def test_without_a_judge_it_is_said_how_to_get_one() -> None:
     with pytest.raises(ConfigError, match="the task needs a judge") as caught:
         says(Judge("r"), ("x",))
@@ -273,6 +340,16 @@ def test_a_person_decides_later() -> None:
 
 
 # shell
+
+
+@given(tables)
+def test_a_command_reads_the_rows_as_json(rows: list[Any]) -> None:
+    def plain(value: Any) -> Any:
+        is_number = isinstance(value, float | Decimal) and not isinstance(value, bool)
+        return float(value) if is_number else value
+
+    read = json.loads(json_rows(Answer(("a",), tuple(rows))))
+    assert [[(type(v), v) for v in row] for row in read] == [[(type(w := plain(v)), w) for v in row] for row in rows]
 
 
 @needs_sandbox
