@@ -79,7 +79,7 @@ class Outputs:
         metrics["completed_at"] = (started + dt.timedelta(seconds=row.seconds)).isoformat()
         try:
             (place / "output").mkdir(parents=True, exist_ok=True)
-            for name, body in _deliverables(answer):
+            for name, body in deliverables(answer):
                 file = place / "output" / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(body)
@@ -95,9 +95,9 @@ class Outputs:
         return place
 
 
-def _deliverables(answer: Answer | None) -> Iterator[tuple[str, bytes]]:
-    """Name and bytes of each file. Rows of one name are one file; a name that leads out of the folder, or is none, is made one; what
-    cannot be built from text is Markdown beside its name."""
+def deliverables(answer: Answer | None) -> Iterator[tuple[str, bytes]]:
+    """Name and bytes of each file. Rows of one name are one file; a name that leads out of the folder, or is none, or another's folder, is made
+    one; what cannot be built from text is Markdown beside its name."""
     texts: dict[str, list[str]] = {}
     for n in range(len(answer.rows) if answer is not None else 0):
         assert answer is not None
@@ -105,13 +105,26 @@ def _deliverables(answer: Answer | None) -> Iterator[tuple[str, bytes]]:
         name, text = row.cell("file"), row.cell("text", 1)
         if name is not None and text is not None:
             texts.setdefault(_safe(str(name)), []).append(str(text))
+    taken: set[str] = set()
     for name, parts in texts.items():
         text = "\n\n".join(parts)
         try:
             made = built(name, text)
         except ToolError:
             name, made = f"{name}.md", None
+        name = _free(name, taken)
+        taken.add(name)
         yield name, text.encode("utf-8", "replace") if made is None else made
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """
+    >>> _free("a.md", {"b.md"}), _free("a.md", {"a.md"}), _free("a/b.md", {"a"}), _free("a", {"a/b.md"})
+    ('a.md', 'a-1.md', 'b-1.md', 'a-1')
+    """
+    path = PurePosixPath(name)
+    is_taken = not taken.isdisjoint(map(str, (path, *path.parents))) or any(t.startswith(f"{name}/") for t in taken)
+    return _free(f"{path.stem}-1{path.suffix}", taken) if is_taken else name
 
 
 def _safe(name: str) -> str:

@@ -7,10 +7,12 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kleene
 from kleene.bench.attempt import attempt, set_up
@@ -20,6 +22,7 @@ from kleene.bench.importers.rows import records_of
 from kleene.bench.importers.target import slug
 from kleene.bench.oracles import Place, decide
 from kleene.bench.oracles.answer import Answer
+from kleene.bench.outputs import deliverables
 from kleene.bench.pack import Pack, Ready, read_pack
 from kleene.bench.results import read_rows
 from kleene.bench.verify import Exact, Judge, Number, Oolong, Redline
@@ -167,6 +170,25 @@ TURNS = (
     """```sql\nFINAL FROM (VALUES ('memo.docx', '# Fee' || chr(10) || 'It is 5.'), ('notes/a.md', 'one ü'), ('notes/a.md', 'two'), ('../out.pdf', 'p'),
     (NULL, 'x'), ('none.txt', NULL)) AS t("File", "Text")\n```""",
 )
+
+
+names = st.text("a./\\ \n", max_size=5) | st.sampled_from(
+    ["a.md", "a", "a/b", "A.MD", "é.pdf", "x" * 300, "/etc/passwd"]
+)
+
+
+@given(st.lists(st.tuples(st.none() | names, st.none() | st.text("ab", max_size=2)), max_size=5))
+def test_every_text_of_an_answer_is_a_file_of_its_own_name(rows: list[tuple[str | None, str | None]]) -> None:
+    made = dict(deliverables(Answer(("file", "text"), tuple(rows))))
+    paths = [PurePosixPath(name) for name in made]
+    assert all(not p.is_absolute() and p.parts and ".." not in p.parts for p in paths)
+    assert not {str(parent) for p in paths for parent in p.parents} & set(made), "no file is another's folder"
+    written = "".join(body.decode().replace("\n\n", "") for body in made.values())
+    assert sorted(written) == sorted("".join(text for name, text in rows if name is not None and text is not None))
+
+
+def test_no_answer_has_no_files() -> None:
+    assert list(deliverables(None)) == list(deliverables(Answer(("a",), ((1,), (None,))))) == []
 
 
 @needs_sandbox
