@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -361,8 +362,10 @@ def _source_problems(source: Source) -> list[tuple[str, str]]:
 
 
 def _verify_problems(verify: Verify) -> list[tuple[str, str]]:
-    if isinstance(verify, Number) and not (verify.tolerance >= 0.0 and abs(verify.value) < float("inf")):
-        return [("verify has no finite value with a tolerance of 0 or more", "verify = {oracle, value, tolerance}")]
+    if isinstance(verify, Number) and not (0.0 <= verify.tolerance < math.inf and abs(verify.value) < math.inf):
+        return [
+            ("verify has no finite value with a finite tolerance of 0 or more", "verify = {oracle, value, tolerance}")
+        ]
     if isinstance(verify, Oolong):
         kinds = ("label", "date", "id", "comparison", "number")
         if verify.kind not in kinds or not verify.gold:

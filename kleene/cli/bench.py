@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MODES = ("frozen", "plain", "relational", "learning")
 DEFAULT_TURNS = 30
+MOST_JOBS = 256
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sample", metavar="N", type=count, help="N tasks drawn with --seed; those that continue one come with it")
     add("--seed", metavar="S", type=count, default=0, help="of --sample (default: 0)")
     add("--repeats", metavar="N", type=count, default=1, help="each task so often (default: 1)")
-    add("--jobs", metavar="N", type=count, default=1, help="tasks at a time (default: 1)")
+    add("--jobs", metavar="N", type=count, default=1, help=f"tasks at a time, at most {MOST_JOBS} (default: 1)")
     add("--max-turns", metavar="N", type=count, default=DEFAULT_TURNS, help=f"of a run (default: {DEFAULT_TURNS})")
     known = action("calibrate", "PACK [OPTIONS]").add_argument
     known("pack", metavar="PACK", help="a pack's folder, or its .toml or .json")
@@ -82,6 +83,11 @@ def run(inv: Invocation) -> int:
     with misconfigured():
         if args.mode == "learning":
             learner()
+        if args.jobs > MOST_JOBS:
+            raise ConfigError(
+                f"--jobs {args.jobs:,} is more than {MOST_JOBS}",
+                hint="each of them has an engine and a store of its own",
+            )
         pack = read_pack(args.pack)
         record, replay = folder_of(args.record, "--record", make=True), folder_of(args.replay, "--replay")
         outputs = None

@@ -298,6 +298,13 @@ def test_a_pack_without_reference_statements(tmp_path: Path, monkeypatch: pytest
     assert again.err == done.err, "a file without a row holds no results"
 
 
+def test_no_more_tasks_run_at_a_time_than_a_machine_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    puzzles(tmp_path, 1)
+    done = bench(tmp_path, "run", ".", "--jobs", "10_000_000", "--results", "r.csv", monkeypatch=monkeypatch)
+    assert (done.code, (tmp_path / "r.csv").exists()) == (2, False)
+    assert done.err.startswith("error: --jobs 10,000,000 is more than 256\nhint: ")
+
+
 def test_recordings_are_kept_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     puzzles(tmp_path, 1)
     (tmp_path / "taken").write_text("")
