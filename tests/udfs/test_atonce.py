@@ -80,9 +80,9 @@ def test_blocks_and_single_calls_are_the_same(picked: list[tuple[str, int]], pri
             assert (ledger.reserved.calls, ledger.reserved.tokens, ledger.reserved.dollars) == (0, 0, 0)
             assert w.dispatcher.in_flight == 0
             used, metered = ledger.used, context.meter.usage
+            assert any(isinstance(e, CallsFinished) for e in w.events) <= at_once
             again = w.context(on_error="null")
             w.ask(again, w.site(again, spec(BOOL)), keys)
-            assert any(isinstance(e, CallsFinished) for e in w.events) <= at_once
             seen.append((found, told(w, context), model.asked, used, metered, again.meter.usage.memo_hits))
     left, right = seen
     assert left[:3] == right[:3]
