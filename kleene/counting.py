@@ -61,7 +61,7 @@ class DryRun:
         self._answers = {s.number: c.answers for s, c in zip(plan.sites, self._calls, strict=True)}
         watched = {spec.number: stop for spec, stop in zip(plan.stops, self._stops, strict=True)}
         self._routes = routes_of(plan.routes, number, self._answers, watched, learned=learned)
-        self._text = emit(plan, number, suffix=running.around.suffix, dry=True)
+        self._text = emit(plan, number, suffix=running.around.suffix, dry=True, inline=True)
 
     def __enter__(self) -> Self:
         lookups = self._running.around.lookups

@@ -128,7 +128,10 @@ def explain(running: Asking, plan: CallPlan, params: Any, pilots: int = 0, *, fr
     """Count what the first level needs, and price it. Sends nothing but at most ``pilots`` arguments of each call, to learn what they lead to.
     ``fragment`` is what the statement's is called."""
     around = running.around
-    if plan.routes and not around.connection.in_autocommit():
+    own = around.connection.in_autocommit()
+    if plan.frozen is not None and own:
+        plan = plan.frozen
+    if plan.routes and not own:
         plan = plan.as_written()
     started = time.perf_counter()
     with DryRun(running, plan, params) as dry:
@@ -191,6 +194,8 @@ def explain(running: Asking, plan: CallPlan, params: Any, pilots: int = 0, *, fr
             item = SiteEstimate(site, None, 0, 0, 0.0, False, problem)
         else:
             item = SiteEstimate(site, 0, 0, 0, 0.0, True)
+        if plan.kept and item.exact:
+            item = attrs.evolve(item, exact=False, why="by other rows: they change from run to run")
         found.append(item)
         by_number[site.number] = item
         unpriced = unpriced or bool(estimate.unpriced) or site.number in behind.unpriced
@@ -217,7 +222,7 @@ def explained(
         sum(s.dollars for s in found),
         unpriced=unpriced,
     )
-    text = emit(plan, str(running.number), suffix=running.around.suffix, pretty=True)
+    text = emit(plan, str(running.number), suffix=running.around.suffix, pretty=True, inline=True)
     told = render(found, summary, plan, exact, kept, order, fragment)
     return Plan(
         tuple(found),
@@ -236,7 +241,7 @@ def explained(
 def _kept(running: Asking, plan: CallPlan, *, slow: bool) -> int:
     """How many pure blocks a run would keep in temp tables: none where a run is quick, or one further run is sure to be the last."""
     around = running.around
-    if not slow or may_end_next(plan, around.settings) or not around.connection.in_autocommit():
+    if plan.kept or not slow or may_end_next(plan, around.settings) or not around.connection.in_autocommit():
         return 0
     return len(keepable(plan, around.connection, around.settings).kept)
 

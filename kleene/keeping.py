@@ -67,6 +67,15 @@ class Keeping:
             self.plan = kept
         return self.plan is not None
 
+    def hold(self, plan: CallPlan) -> bool:
+        """Fill the tables that a plan reads from its first run on; False where that cannot be done."""
+        if self._tried or not self.connection.in_autocommit():
+            return False
+        self._tried = True
+        if self._fill(plan, None):
+            self.plan = plan
+        return self.plan is not None
+
     def text(self) -> tuple[str, Params]:
         """The statement over the tables, and its parameters."""
         assert self.plan is not None

@@ -189,6 +189,8 @@ class Running:
         around = self.around
         keeping = Keeping(around.connection, around.settings, str(self.number), around.suffix, params, self._guarded)
         try:
+            if plan.frozen is not None and keeping.hold(plan.frozen):
+                plan = plan.frozen
             try:
                 plan = self._sampled(plan, params)
                 return self._in_order(plan, params, keeping)
@@ -203,7 +205,7 @@ class Running:
             self.context.notes.append(
                 f"{site.label}: {reason}, so its calls were made on demand, as DuckDB came to them"
             )
-            return self._loop(plan.on_demand(reason), params, keeping)
+            return self._loop(plan.on_demand(reason), _own(plan, params), keeping)
         finally:
             keeping.close()
 

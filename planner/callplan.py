@@ -153,7 +153,8 @@ class CallPlan:
     other plans with the same rows, to be priced against this one. ``compact`` is the same statement over the same sites for inputs of many
     rows with few distinct arguments (rule ``distinct_first``), and ``rows`` the query that counts those rows. ``kept`` are the blocks that are
     kept in temp tables, each of which may read those before it (rule ``materialise``). ``joins`` tell of the blocks whose conditions are
-    asked in an order of our own (rule ``join_order``), and ``unjoined`` is the plan as it was before.
+    asked in an order of our own (rule ``join_order``), and ``unjoined`` is the plan as it was before. ``frozen`` is the same statement over rows
+    that are kept before its first run, where what they are changes from run to run (rule ``freeze``): to be preferred where it can be had.
     """
 
     tree: exp.Expr
@@ -170,6 +171,7 @@ class CallPlan:
     kept: tuple[Kept, ...] = ()
     joins: tuple[JoinSpec, ...] = ()
     unjoined: CallPlan | None = None
+    frozen: CallPlan | None = None
 
     @property
     def is_reordered(self) -> bool:

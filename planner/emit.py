@@ -13,6 +13,7 @@ from kleene.planner.calls import (
     Round,
     Route,
     Seen,
+    all_in,
     carrier_kind,
     carrier_type,
     copied,
@@ -26,12 +27,19 @@ from kleene.planner.specs import Volatility
 OURS = (Call, Ready, Round, Seen, KeptRows)
 
 
-def emit(plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = False, dry: bool = False) -> str:
+def emit(
+    plan: CallPlan, statement: str, *, suffix: str = "", pretty: bool = False, dry: bool = False, inline: bool = False
+) -> str:
     """The DuckDB text of a plan. ``statement`` is the statement's number in site names, ``suffix`` the engine's on this instance.
 
-    ``dry``: for counting; a call on demand becomes NULL, so that nothing is sent.
+    ``dry``: for counting; a call on demand becomes NULL, so that nothing is sent. ``inline``: what is kept is read where it stands, for a text
+    that runs without the temp tables.
     """
     root = exp.Tuple(expressions=[copied(plan.tree)])
+    queries = {kept.number: kept.query for kept in plan.kept} if inline else {}
+    while queries and (found := all_in(root, KeptRows)):
+        for place in found:
+            place.replace(exp.Subquery(this=copied(queries[int(place.args["this"])])))
     if dry:
         reach_both_sides(root)
     routes = {route.number for route in plan.routes}

@@ -6,6 +6,7 @@ import attrs
 
 from kleene.planner.callplan import CallPlan, Experience, PlanContext, Relations, Rule
 from kleene.planner.catalog import Catalog
+from kleene.planner.freezing import frozen
 from kleene.planner.resolve import resolve
 from kleene.planner.rules import RULES, apply, guard, join_order
 from kleene.planner.rules.rounds import rounds
@@ -62,7 +63,11 @@ def plan(
 
 def _plan(statement: Statement, catalog: Catalog, context: PlanContext) -> CallPlan | None:
     resolved = resolve(statement, catalog, context.settings)
-    return None if resolved is None else _finished(resolved, context)
+    if resolved is None:
+        return None
+    kept = frozen(resolved, context)
+    made = _finished(resolved, context)
+    return made if kept is None else attrs.evolve(made, frozen=_finished(kept, context))
 
 
 def _finished(plan: CallPlan, context: PlanContext, since: Rule = RULES[0]) -> CallPlan:

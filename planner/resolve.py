@@ -48,7 +48,7 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
         suspicious=any(is_suspicious(n) for n in nodes(tree)),
         rules=fired,
     )
-    return _fence(plan)
+    return _fence(plan, changes_between_runs(tree))
 
 
 def _expand(
@@ -479,10 +479,14 @@ def _label(node: exp.Expr, statement: Statement) -> str:
 # -- what forbids a lookup -------------------------------------------------------------------------------------------------------------
 
 
-def _fence(plan: CallPlan) -> CallPlan:
+def unfenced(plan: CallPlan) -> CallPlan:
+    """The plan as if nothing around its calls changed from run to run."""
+    return _fence(attrs.evolve(plan, sites=tuple(attrs.evolve(s, demand=None) for s in plan.sites)), None)
+
+
+def _fence(plan: CallPlan, changing: str | None) -> CallPlan:
     """Mark the sites whose calls are made inside DuckDB's run, with the reason."""
     reasons: dict[int, str] = {}
-    changing = _changes_between_runs(plan.tree)
     for site in plan.sites:
         if site.volatility is Volatility.VOLATILE:
             reasons[site.number] = "volatile function"
@@ -503,7 +507,7 @@ def _fence(plan: CallPlan) -> CallPlan:
     return attrs.evolve(plan, sites=tuple(attrs.evolve(s, demand=reasons.get(s.number)) for s in plan.sites))
 
 
-def _changes_between_runs(tree: exp.Expr) -> str | None:
+def changes_between_runs(tree: exp.Expr) -> str | None:
     """Something random could reach a call's argument or decide which rows reach it; harmless in the outermost select list."""
     outermost: Iterable[exp.Expr] = ()
     if isinstance(tree, exp.Select) and not tree.args.get("distinct"):

@@ -1,6 +1,12 @@
-"""freeze: a clock reads the same in every run of a statement.
+"""freeze: what changes from run to run reads the same in every run of a statement.
 
     now() = CAST('<the time the statement began>' AS TIMESTAMPTZ)
+    SELECT f(x) FROM q USING SAMPLE n = SELECT f(x) FROM kept        kept = n rows of q, drawn once; random(), uuid() in rows alike
+
+Clocks become literals. Rows that are drawn by chance are kept in temp tables before the first run (``planner.freezing``, with what
+``materialise`` keeps), so that their calls are asked side by side, priced before they are paid, and stopped by LIMITs as all others are. Where
+a random value stands in a call's own argument, in a write, or something has an effect (``nextval``), and in a transaction of the user's, calls are made on
+demand instead, row by row.
 
 Side conditions: the statement makes calls (others run once). The value is DuckDB's own, taken in the statement's transaction, so that
 inside the user's transaction it is the transaction's. Without it ``llm('Today is ' || today())`` never reaches a fixed point across midnight,
