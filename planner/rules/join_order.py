@@ -11,7 +11,8 @@ and the rows of the whole product are never made: 20 x 20 x 20 of them for 3 tab
 The order is the one that is expected to make the fewest calls (``planner.joinspace``: dynamic programming over sets of conditions with
 branch and bound), from the distinct arguments of each condition, which DuckDB counts part by part, and from pass rates: those in
 ``PlanContext.rates``, else those that earlier statements saw, else one half. Conditions in a row that need no further part become one WHERE, where ``order`` goes on. Where there are
-many arguments the runner asks a sample of each condition of which nothing is known first, and plans again with the rates that it saw.
+many arguments the runner asks a sample of each condition of which nothing is known first, and plans again with the rates that it saw; not where
+no rates could save twice what the sample costs. What it asks is wasted at most for the conditions but the first: 24 calls each.
 
 Side conditions: at most 12 relations in two parts or more, and a condition that does not read all of them; columns can be carried
 through a projection, and belong to the block; conditions without subqueries, volatile functions, and calls on demand; no LIMIT that could stop
@@ -54,6 +55,8 @@ ASSUMED_ROWS = 1000
 ASSUMED_RATE = 0.5
 SAMPLE = 24  # arguments of each condition that show its pass rate: a standard error of at most 0.1
 FEW = 4 * SAMPLE  # arguments of the first condition up to which no sample is worth its calls
+WORTH = 2.0  # times its own calls a sample must be able to save
+RARE = 0.05  # a condition that passes so few, while the others pass nearly all, is what a sample may find
 
 
 def join_order(plan: CallPlan, context: PlanContext) -> CallPlan:
@@ -326,11 +329,21 @@ class _Block:
 
 
 def _is_open(search: Search, order: Order, rates: Sequence[float | None]) -> bool:
-    """Pass rates could change the order, and there are enough arguments to be worth a sample."""
+    """Pass rates that nobody knows could change the order, and save much more than a sample of them costs."""
     unknown = [c for c, rate in enumerate(rates) if rate is None]
     if len(unknown) < 2 or min(search.conditions[c].arguments for c in unknown) <= FEW:
         return False
-    return len({search.conditions[c].parts for c in order.conditions}) > 1
+    cost = SAMPLE * sum(search.conditions[c].price for c in unknown)
+    for rare in unknown:
+        supposed = [
+            attrs.evolve(condition, rate=(RARE if c == rare else 1 - RARE) if c in unknown else condition.rate)
+            for c, condition in enumerate(search.conditions)
+        ]
+        other = Search(search.parts, supposed)
+        best = min(map(other.cheapest_first, range(len(supposed))), key=lambda found: found.calls)
+        if other.priced(order.conditions).calls - best.calls >= WORTH * cost:
+            return True
+    return False
 
 
 class _Tables:

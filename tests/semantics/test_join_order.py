@@ -202,6 +202,23 @@ def test_a_sample_shows_what_counts_cannot(world: World, rates: Rates) -> None:
     assert "pass rates #1 9" in line
 
 
+def test_no_sample_is_asked_that_cannot_pay(world: World, rates: Rates) -> None:
+    """100 arguments before 40,000 or after them: whatever passes, the small condition goes first. Without a sample the calls are those of the
+    best order exactly."""
+    rates.percent.update(f=3, g=50)
+    world.setup(
+        *(
+            f"CREATE OR REPLACE TABLE {r} AS SELECT i AS k, '{r}' || i AS v FROM range({rows}) r(i)"
+            for r, rows in (("a", 100), ("b", 200), ("c", 3))
+        )
+    )
+    sql = "SELECT count(*) FROM a, b, c WHERE g(a.v || b.v) AND f(a.v || c.k % 1)"
+    (join,) = world.engine.explain(sql).joins
+    assert join.sample is None and join.order.conditions == (1, 0)
+    passing = sum(world.outcome("f", f"a{i}0") is True for i in range(100))
+    world.check(sql, least=100 + 200 * passing)
+
+
 def test_two_copies_of_a_table_are_not_sampled_as_pairs_of_the_same(world: World) -> None:
     world.setup("CREATE OR REPLACE TABLE a AS SELECT i AS k, 'a' || i AS v FROM range(30) r(i)")
     asked = world.kleene("SELECT count(*) FROM a x, a y, a z WHERE f(x.v || ' ' || y.v) AND g(y.v || ' ' || z.v)").calls
