@@ -23,7 +23,7 @@ from kleene.own import State, message, run_own
 from kleene.plainnames import PlainNames
 from kleene.planner import nodes
 from kleene.planner.calibration import calibrating, key_of, with_calibrations
-from kleene.planner.callplan import CallPlan
+from kleene.planner.callplan import CallPlan, Experience, Relations
 from kleene.planner.dialect import CallSQL
 from kleene.planner.errors import KleeneError, ParseError, PlanError, did_you_mean
 from kleene.planner.plan import plan as plan_statement
@@ -40,6 +40,7 @@ from kleene.planner.statements import (
     with_tree,
 )
 from kleene.planner.tools import ToolCall, has_effects, tool_call
+from kleene.plans import Plans
 from kleene.problems import from_duckdb, is_users_mistake
 from kleene.result import Result
 from kleene.runner import Running, Then
@@ -116,6 +117,7 @@ class Executor:
         self._running: Running | None = None
         self._closed = False
         self._prepared: dict[str, exp.Expr] = {}
+        self._plans = Plans()
         self._asking: Task[Any] | None = None
         self._sessions: list[Cancellable] = []
         self._allowed: AllowList | None = None
@@ -241,7 +243,7 @@ class Executor:
             return self._call(statement, tree, params, frame)
         if isinstance(tree, nodes.Prepare | nodes.Execute):
             return self._prepared_statement(statement, tree, params, frame)
-        return self._query(statement, tree, params, frame)
+        return self._query(statement, tree, params, frame, known=True)
 
     def _prepared_statement(
         self, statement: Statement, tree: nodes.Prepare | nodes.Execute, params: Params, frame: FrameType | None
@@ -271,10 +273,11 @@ class Executor:
         *,
         plan: CallPlan | None = None,
         way: Way | None = None,
+        known: bool = False,
     ) -> Result:
         """``then`` makes the statement's result of the query's rows; ``plan`` is the plan where there is one already, and ``way`` how a plan with
-        calls is run."""
-        plan = plan or self._plan(statement, tree, params)
+        calls is run. ``known``: the tree is what the statement's text says, so that a plan of the same text may serve."""
+        plan = plan or self._plan(statement, tree, params, known=known)
         if plan is None:
             if statement.tree is tree and not statement.has_own:
                 return self._pure(statement, statement.text, params, frame, then)
@@ -297,14 +300,19 @@ class Executor:
                 lambda: running.pure(text, params if needs else None, query=query, then=then), running.cancel
             )
 
-    def _plan(self, statement: Statement, tree: exp.Expr, params: Params) -> CallPlan | None:
+    def _plan(self, statement: Statement, tree: exp.Expr, params: Params, *, known: bool = False) -> CallPlan | None:
         if not self._may_call(tree):
             return None
-        copied = tree.copy()
-        number_placeholders(copied)
-        around = self._around()
-        made = with_tree(statement, copied)
-        return plan_statement(made, self.state.catalog, around.settings, self.connection, around.learned)
+        catalog, around = self.state.catalog, self._around()
+
+        def make(relations: Relations, learned: Experience) -> CallPlan | None:
+            copied = tree.copy()
+            number_placeholders(copied)
+            return plan_statement(with_tree(statement, copied), catalog, around.settings, relations, learned)
+
+        if not known:
+            return make(self.connection, around.learned)
+        return self._plans.plan(statement, catalog, around.settings, self.connection, around.learned, make)
 
     def _may_call(self, tree: exp.Expr) -> bool:
         """Definitions keep the user's text: what they hold is called where they are read."""
