@@ -28,16 +28,16 @@ from kleene.udfs.protocols import ProviderError, Reply
 
 
 class Faulty:
-    """Answers ``<prompt>!``; at random it fails, stalls or cuts its reply first. What it answers in the end is always the same."""
+    """Answers ``<prompt>!``; at random it fails or cuts its reply first. What it answers in the end is always the same. It waits for nothing, so
+    that prompts are asked in blocks."""
 
     def __init__(self, seed: int, faults: float = 0.1):
         self.random = random.Random(seed)
         self.faults = faults
         self.calls = 0
 
-    async def __call__(self, request: Any) -> Any:
+    def __call__(self, request: Any) -> Any:
         self.calls += 1
-        await trio.sleep(self.random.choice((0, 0, 0.001, 0.01)))
         roll = self.random.random()
         if roll < self.faults / 2:
             kind = self.random.choice(("network", "rate_limited", "overloaded", "timeout"))
@@ -45,6 +45,14 @@ class Faulty:
         if roll < self.faults:
             return self.random.choice(("", Reply("cut", stop="length"), Reply("I cannot", stop="refusal")))
         return request.prompt + "!"
+
+
+class Stalling(Faulty):
+    """The same, after a wait."""
+
+    async def __call__(self, request: Any) -> Any:
+        await trio.sleep(self.random.choice((0, 0, 0.001, 0.01)))
+        return super().__call__(request)
 
 
 STATEMENTS = (
@@ -58,8 +66,9 @@ STATEMENTS = (
 def one_statement(k: kleene.Engine, chance: random.Random, outcomes: dict[str, int], end: float) -> str | None:
     """Run one; what is wrong with it, or None."""
     salt = chance.randrange(20)
+    rows, distinct = chance.choice(((200, 70), (200, 70), (3000, 3000)))  # many distinct ones are looked up as columns
     k.con.execute(
-        f"CREATE OR REPLACE TABLE t AS SELECT i AS id, 'row {salt} ' || (i % 70) AS body FROM range(200) r(i)"
+        f"CREATE OR REPLACE TABLE t AS SELECT i AS id, 'row {salt} ' || (i % {distinct}) AS body FROM range({rows}) r(i)"
     )
     k.sql(f"SET batch = {chance.choice((1, 1, 1, 4))}")
     k.sql(f"SET on_error = '{chance.choice(('null', 'fail'))}'")
@@ -103,7 +112,8 @@ def settled(condition: Callable[[], bool], patience_s: float) -> bool:
 def client(number: int, store: Path, seed: int, end: float, problems: list[str], outcomes: dict[str, int]) -> None:
     chance = random.Random(seed + number)
     while time.monotonic() < end and not problems:
-        model = kleene.FunctionModel(Faulty(chance.randrange(10**9)), on_asyncio=False)
+        faulty = chance.choice((Faulty, Stalling))(chance.randrange(10**9), chance.choice((0.1, 0.002)))
+        model = kleene.FunctionModel(faulty, "faulty", on_asyncio=False)  # of one name: they share what is remembered
         con = duckdb.connect()
         with kleene.attach(con, store=store, models=model) as k:
             for _ in range(chance.randrange(5, 30)):
