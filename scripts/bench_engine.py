@@ -32,7 +32,9 @@ def engine(store: Path | None = None) -> Iterator[Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         con = duckdb.connect()
-        k = kleene.attach(con, store=store or Path(folder) / "run.duckdb", models=kleene.FunctionModel(answer))
+        k = kleene.attach(
+            con, store=store or Path(folder) / "run.duckdb", models=kleene.FunctionModel(answer, "function")
+        )
         try:
             yield k
         finally:

@@ -80,7 +80,7 @@ class Model:
 
 def open_engine(folder: Path, point: str = "none") -> kleene.Engine:
     killed = Killed(point)
-    model = kleene.FunctionModel(Model(folder, killed))
+    model = kleene.FunctionModel(Model(folder, killed), "m")
     return kleene.connect(store=folder / "run.duckdb", models=model, on_event=killed.event, workspace=folder)
 
 

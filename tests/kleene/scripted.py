@@ -87,7 +87,9 @@ def engine(model: Any, **options: Any) -> Iterator[kleene.Engine]:
     """An engine on an empty database with a store in memory (or ``store=``)."""
     options.setdefault("store", ":memory:")
     models = (
-        model if model is None or isinstance(model, Mapping) or hasattr(model, "send") else kleene.FunctionModel(model)
+        model
+        if model is None or isinstance(model, Mapping) or hasattr(model, "send")
+        else kleene.FunctionModel(model, "function")
     )
     k = kleene.connect(models=models, **options)
     try:

@@ -51,7 +51,7 @@ class Asked:
 def attached(store: Path, answer: Any) -> kleene.Engine:
     con = duckdb.connect()
     con.execute(f"CREATE TABLE t AS SELECT 'prompt ' || i AS body FROM range({ROWS}) r(i)")
-    return kleene.attach(con, store=store, models=kleene.FunctionModel(answer))
+    return kleene.attach(con, store=store, models=kleene.FunctionModel(answer, "m"))
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["answers at once", "answers later"])

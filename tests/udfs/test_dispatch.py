@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -14,6 +15,8 @@ import trio
 from kleene.models.function_model import FunctionModel
 from kleene.planner.errors import BudgetExceeded, CallFailed, Cancelled, ConfigError, KleeneError, Refused
 from kleene.planner.specs import AnswerType, BudgetLimits, Template, Usage, Volatility
+from kleene.store import Store, TraceWriter, read_events
+from kleene.udfs.events import CallsFinished
 from kleene.udfs.ledger import Ledger
 from kleene.udfs.memo import MemoEntry
 from kleene.udfs.protocols import Message, ProviderError, Reply, Request
@@ -185,6 +188,33 @@ def test_many_hits_are_one_row_of_the_trace() -> None:
         hits = [c for c in w.calls() if c.memo_hit]
         assert [(c.batch_size, c.prompt) for c in hits] == [(1500, None)]
         assert site.answers.answers == {k: f"about {k}" for k in keys}
+
+
+def test_hits_are_told_together_and_each_is_a_row(tmp_path: Path) -> None:
+    """In the tables and in the event file: as the single calls of before, unknowns beside them."""
+
+    def model(request: Request) -> Reply:
+        return Reply("no", stop="refusal") if request.prompt == "k3" else Reply(request.prompt.upper())
+
+    with Store.open(tmp_path / "run.duckdb") as store, TraceWriter(store) as writer, world(model) as (w, _):
+        keys = [f"k{i}" for i in range(20)]
+        for _ in range(2):
+            context = w.context()
+            w.ask(context, w.site(context), keys)
+        blocks = [e for e in w.events if isinstance(e, CallsFinished) and e.memo_hit]
+        assert list(map(len, blocks)) == [19]
+        hits = {(c.prompt, c.reply, c.kind, c.attempts, c.dollars) for c in w.calls() if c.memo_hit}
+        assert hits == {
+            (k, "no" if k == "k3" else k.upper(), "refused" if k == "k3" else "answer", 0, 0.0) for k in keys
+        }
+        for event in w.events:
+            writer(event)
+        writer.flush()
+        sql = "SELECT count(*), count(DISTINCT call), sum(attempts) FROM trace_calls WHERE memo_hit"
+        with store.cursor() as cursor:
+            assert cursor.execute(sql).fetchall() == [(20, 20, 0)]
+        told = [e for e in read_events(tmp_path / "run.events.jsonl") if e.get("memo_hit")]
+        assert {(e["prompt"], e["reply"]) for e in told} == {(h[0], h[1]) for h in hits}
 
 
 def test_answers_of_another_candidate_count_too() -> None:

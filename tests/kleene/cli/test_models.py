@@ -36,7 +36,7 @@ def test_a_function_is_free(tmp_path: Path) -> None:
     script = tmp_path / "m.py"
     script.write_text("def answer(request):\n    return ''\n", encoding="utf-8")
     rows = [json.loads(line) for line in invoke("models", "--model-script", f"{script}:answer").out.splitlines()]
-    assert {(row["model"], row["price_as_of"], row["without"]) for row in rows} == {("answer", "free", None)}
+    assert {(row["model"], row["price_as_of"], row["without"]) for row in rows} == {("m.answer", "free", None)}
 
 
 def test_a_model_that_cannot_be_read_is_a_usage_error() -> None:
