@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 FEW = 1024  # rows from which a vector is worth a column
+LONG = 256  # bytes of a key from which a Python object beside it is little, and a second copy of it in a column much
 MOSTLY_DISTINCT = 0.75
 REACH = 2**31 - 2  # bytes of text that one Arrow array holds with offsets of 32 bits
 
@@ -54,10 +55,10 @@ class NotedColumns:
         return bool(self.vectors)
 
     def wants(self, vector: pa.Array) -> bool:
-        """False: the vector is small, or repeats itself; it is noted key by key then.
+        """False: the vector is small, or repeats itself, or its texts are long; it is noted key by key then.
 
         Whether it repeats itself is looked at in the first, and in one of sixteen."""
-        if not self.vectors and len(vector) < FEW:
+        if (not self.vectors and len(vector) < FEW) or vector.nbytes > LONG * len(vector):
             return False
         return len(self.vectors) % 16 != 0 or len(vector.unique()) >= MOSTLY_DISTINCT * len(vector)
 

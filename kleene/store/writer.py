@@ -6,7 +6,7 @@ import contextlib
 import operator
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,7 +17,7 @@ from kleene.store.eventfile import ROTATE_BYTES, EventFile, events_path, line
 from kleene.store.folder import make_private
 from kleene.store.mapping import Batch, hide_texts
 from kleene.store.schema import TRACE, Table
-from kleene.udfs.events import CallDropped, CallsFinished, CallStreamed
+from kleene.udfs.events import CallDropped, CallFinished, CallsFinished, CallStreamed
 from kleene.udfs.memo import registered, retry_conflicts
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 BOUND = 100_000  # events that may wait
 BATCH = 5_000  # events written together
+PORTION = 8_000_000  # characters written together
 DELAY_S = 0.1  # how long an event waits for company; ten times as long as the last write took, at most LONGEST_DELAY_S
 LONGEST_DELAY_S = 0.5
 PATIENCE_S = 10.0  # how long an emitter waits for a full queue before its event is counted as lost
@@ -133,10 +134,11 @@ class TraceWriter:
     def _work(self) -> None:
         while (events := self._next()) is not None:
             started = time.monotonic()
-            try:
-                self._write(events)
-            except Exception as error:  # nothing of this thread may end it: the events after would wait for ever
-                self._problem(f"the trace was not written: {type(error).__name__}: {error}")
+            for part in portions(events):
+                try:
+                    self._write(part)
+                except Exception as error:  # nothing of this thread may end it: the events after would wait for ever
+                    self._problem(f"the trace was not written: {type(error).__name__}: {error}")
             self._delay = min(LONGEST_DELAY_S, max(DELAY_S, 10 * (time.monotonic() - started)))
             with self._changed:
                 self._done += len(events)
@@ -219,6 +221,29 @@ class TraceWriter:
         if self._on_problem is not None:
             with contextlib.suppress(Exception):
                 self._on_problem(text)
+
+
+def portions(events: list[tuple[Event, bool]], most: int = PORTION) -> Iterator[list[tuple[Event, bool]]]:
+    """The events in parts of bounded text, in their order: what is written together is held several times over."""
+    part: list[tuple[Event, bool]] = []
+    held = 0
+    for event in events:
+        part.append(event)
+        held += characters(event[0])
+        if held > most:
+            yield part
+            part, held = [], 0
+    if part:
+        yield part
+
+
+def characters(event: Event) -> int:
+    """How much text the busiest events have; the others are taken as a line."""
+    if isinstance(event, CallsFinished):
+        return sum(map(len, event.prompts)) + sum(map(len, event.replies))
+    if isinstance(event, CallFinished):
+        return len(event.prompt or "") + len(event.reply or "")
+    return 100
 
 
 class Forms:

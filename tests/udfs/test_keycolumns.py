@@ -119,9 +119,10 @@ def test_more_than_two_gigabytes_of_distinct_keys() -> None:
     assert noted.weight() > 2**31
 
 
-def test_few_rows_and_repeated_ones_are_noted_one_by_one() -> None:
+def test_few_rows_repeated_ones_and_long_ones_are_noted_one_by_one() -> None:
     noted = NotedColumns()
     assert not noted.wants(pa.array(["a", "b"]))
     assert not noted.wants(pa.array(["a", "b"] * 1000))
+    assert not noted.wants(pa.array([f"{i} {'x' * 300}" for i in range(2000)])), "each would be held three times"
     assert not noted
     assert list(KeyColumn(pa.array(["a", "b"]))[0:1]) == ["a"]

@@ -13,6 +13,7 @@ import pytest
 
 from kleene.store import Store, TraceWriter, read_events
 from kleene.store.eventfile import events_path
+from kleene.store.writer import characters, portions
 from kleene.udfs.events import CallStarted, EventStream, RunStarted, TurnFinished
 from kleene.udfs.memo import MemoEntry
 from tests.kleene.store.events import CALL, ONE_OF_EACH, ROWS, call
@@ -55,6 +56,16 @@ def test_a_store_in_memory_has_a_trace_and_no_file() -> None:
             writer(event)
         assert writer.flush()
         assert {sql: rows(store, sql) for sql in ROWS} == ROWS
+
+
+def test_what_is_written_together_is_bounded_by_its_text() -> None:
+    events = [(e, True) for e in ONE_OF_EACH] * 3
+    for most in (0, 150, 10**9):
+        parts = list(portions(events, most))
+        assert [e for part in parts for e in part] == events
+        assert all(sum(characters(e) for e, _ in part[:-1]) <= most for part in parts)
+    assert [len(part) for part in portions(events, 0)] == [1] * len(events) and len(parts) == 1
+    assert list(portions([])) == []
 
 
 def test_events_are_written_soon_without_a_flush(store: Store) -> None:
