@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 from kleene.config import STANDARD_ALIASES, AliasOptions, Config
 from kleene.models.addresses import ANTHROPIC_URL, OPENAI_URL
-from kleene.models.prices import load_prices
 from kleene.models.provider import Handler, Provider
 from kleene.models.router import EMBED, Alias, Router, Source, sources_of
 from kleene.planner.errors import ConfigError, did_you_mean
@@ -43,9 +42,8 @@ def build_handler(
         if record is not None:
             raise ConfigError("a run cannot be recorded and replayed at once", hint="leave --record or --replay out")
         return Replay(replay, replay_strict)
-    prices = load_prices().with_rows(config.pricing)
     router = Router(
-        aliases_of(models, config), lambda text: make_provider(text, config), prices, config.context_windows
+        aliases_of(models, config), lambda text: make_provider(text, config), config.pricing, config.context_windows
     )
     if record is None:
         return router

@@ -18,6 +18,8 @@ from kleene.udfs.protocols import AtOnce, Options, ProviderError, Reply, Request
 if TYPE_CHECKING:
     import trio
 
+    from kleene.planner.specs import Price
+
 Source: TypeAlias = "str | Provider"
 EMBED = "embed"
 OPENS_AT_ONCE = frozenset({"auth", "quota", "not_found"})
@@ -59,7 +61,7 @@ class _Candidate:
 
 @attrs.define(eq=False)
 class Router:
-    """A ``CallHandler`` over aliases. ``make`` turns a model string into a provider.
+    """A ``CallHandler`` over aliases. ``make`` turns a model string into a provider; ``pricing`` are the user's prices, over those Kleene knows.
 
     One ``send`` is one request. A failed one names the next candidate in ``ProviderError.reroute``; who called sends there, under that
     route, so that what is remembered is remembered for the model that answered. ``route`` gives the first candidate whose breaker is not
@@ -68,9 +70,10 @@ class Router:
 
     aliases: Mapping[str, Alias]
     make: Callable[[str], Provider]
-    prices: Prices = attrs.field(factory=load_prices)
+    pricing: Mapping[str, Price] = attrs.field(factory=dict)
     context_windows: Mapping[str, int] = attrs.field(factory=dict)
     clock: Callable[[], float] = time.monotonic
+    _prices: Prices | None = attrs.field(default=None, init=False, repr=False)
     _candidates: dict[str, tuple[_Candidate, ...]] = attrs.field(factory=dict, init=False, repr=False)
     _providers: dict[str, Provider] = attrs.field(factory=dict, init=False, repr=False)
     _breakers: dict[tuple[str, str, str], Breaker] = attrs.field(factory=dict, init=False, repr=False)
@@ -218,10 +221,18 @@ class Router:
             self._providers[source] = self.make(source)
         return self._providers[source]
 
+    def _known_prices(self) -> Prices:
+        """Read when the first model that has a price is routed to: the file is a tenth of what opening an engine took."""
+        if self._prices is None:
+            self._prices = load_prices().with_rows(self.pricing)
+        return self._prices
+
     def _route_to(self, alias: str, provider: Provider, options: AliasOptions) -> Route:
-        price = provider.price or (None if provider.free else self.prices.of(provider.model))
+        price = provider.price or (None if provider.free else self._known_prices().of(provider.model))
         known = self.context_windows.get(provider.model)
-        window = provider.context_window or known or (None if provider.free else self.prices.window(provider.model))
+        window = (
+            provider.context_window or known or (None if provider.free else self._known_prices().window(provider.model))
+        )
         return Route(
             alias,
             provider.name,
