@@ -76,9 +76,10 @@ class Store:
         place = Path(path).expanduser()
         make_folder(place)
         origin = Origin.of(place)
+        is_new = not place.exists()
         con, set_aside = connect_to_own(place, origin, lock_wait_s=lock_wait_s, tries=SETUP_TRIES)
         try:
-            version = read_version(con, place, migrations[-1].version)
+            version = read_version(con, place, migrations[-1].version, is_new=is_new)
             notes: tuple[str, ...] = () if set_aside is None else (set_aside,)
             if origin.key is None:
                 notes += (
@@ -138,13 +139,13 @@ class Store:
         self.close()
 
 
-def read_version(con: DuckDBPyConnection, path: Path, known: int) -> int:
-    """The version of the file's tables, 0 for an empty file.
+def read_version(con: DuckDBPyConnection, path: Path, known: int, *, is_new: bool = False) -> int:
+    """The version of the file's tables, 0 for an empty file, as one that ``is_new`` is: opening it has made it.
 
     Raises ``ConfigError`` where it is newer than ``known``, or where the file holds tables and no version: somebody else's database.
     """
     if not has_table(con, VERSION_TABLE):
-        names = sorted(held.name for held in contents(con))
+        names = [] if is_new else sorted(held.name for held in contents(con))
         if names:
             # Also a view or a macro alone: it would be run in place of a table or function that is meant.
             raise ConfigError(
