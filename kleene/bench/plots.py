@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from kleene.planner.errors import ConfigError
 from kleene.rendering.table import visible
 
 INSTALL = "pip install 'kleene[plots]'"
-SIZE = (7.0, 4.4)
+SIZE = (7.0, 4.4)  # inches, without the legend
+LINE = 0.19  # inches of a legend's line
+WORDS = 50  # characters of a legend's line that leave room for another beside it
 # Told apart without colours too (https://jfly.uni-koeln.de/color/, the palette of Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
@@ -70,13 +73,37 @@ def plot(rows: Iterable[Row], folder: Path, format_: str = "svg") -> list[Path]:
                     axes.set_axis_off()
                     axes.text(0.5, 0.5, why, ha="center", va="center", wrap=True, transform=axes.transAxes)
                 elif axes.get_legend_handles_labels()[1]:
-                    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+                    _legend(figure, *axes.get_legend_handles_labels())
                 file = folder / f"{name}.{format_}"
-                figure.savefig(file, format=format_, dpi=110, metadata={"Date": None} if format_ == "svg" else None)
+                metadata = {"Date": None} if format_ == "svg" else None
+                figure.savefig(file, format=format_, dpi=110, metadata=metadata, bbox_inches="tight")
                 files.append(file)
     except OSError as error:
         raise ConfigError(f"the plots cannot be written to {folder}: {error.strerror}") from None
     return files
+
+
+def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Below the axes, whose height it does not take."""
+    columns = 2 if max(map(len, labels)) <= WORDS else 1
+    figure.set_figheight(SIZE[1] + LINE * -(-len(labels) // columns))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+
+
+def _logarithmic(axes: Any, which: str, least: float | None = None) -> None:
+    """A logarithmic x or y axis with its numbers in plain figures (by default they are formulas, which are not read); below the power of ten under ``least``
+    it is linear, down to 0."""
+    from matplotlib.ticker import FuncFormatter, LogFormatter
+
+    axis, set_scale = (axes.xaxis, axes.set_xscale) if which == "x" else (axes.yaxis, axes.set_yscale)
+    if least is None:
+        set_scale("log")
+        axis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
+    else:
+        threshold = 10.0 ** math.floor(math.log10(least))
+        set_scale("symlog", linthresh=threshold, linscale=0.8)
+        axis.set_view_interval(-threshold / 4, 1.3 * axis.get_view_interval()[1], ignore=True)
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
 
 
 def _styles(keys: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -100,8 +127,9 @@ WIDE = 20.0
 
 
 def _dollars(axes: Any, values: Sequence[float]) -> None:
-    if min(values) > 0 and max(values) / min(values) > WIDE:
-        axes.set_xscale("log")
+    some = [value for value in values if value > 0]
+    if some and max(some) / min(some) > WIDE:
+        _logarithmic(axes, "x", None if len(some) == len(values) else min(some))
     else:
         axes.set_xlim(left=0)
 
@@ -182,7 +210,7 @@ def _calls_vs_difficulty(axes: Any, given: Given) -> str:
             markersize=4,
             **style,
         )
-    axes.set_yscale("log")
+    _logarithmic(axes, "y")
     axes.set(xlabel="difficulty", ylabel="calls (0 is drawn at 1)", title="Calls against difficulty")
     return ""
 
@@ -207,8 +235,8 @@ def _against(axes: Any, rows: Sequence[Row], said: Callable[[Row], int | None], 
         axes.plot(*zip(*mine, strict=True), linestyle="", alpha=0.7, **style)
     top = max(max(count, r.calls) for r, count in known) * 1.3
     axes.plot([1, top], [1, top], color="0.5", linewidth=0.8, zorder=0)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    _logarithmic(axes, "x")
+    _logarithmic(axes, "y")
     axes.set(xlabel=xlabel, ylabel="calls made", title=title)
     return ""
 

@@ -182,6 +182,11 @@ def test_pictures_are_drawn_the_same_each_time(tmp_path: Path) -> None:
     texts = [f.read_text() for f in files]
     assert all("<svg" in t for t in texts) and "p · frozen · m" in texts[0]
     assert [f.read_text() for f in plot(given, tmp_path / "two")] == texts
+    wide = [attrs.evolve(ROW, model=f"m{n}", dollars=d, calls=10 * n) for n, d in enumerate((0.0, 0.0007, 0.4))]
+    for some, ticks in ((wide, {"0", "0.0001", "0.1"}), (wide[1:], {"0.001", "0.1"})):
+        text = plot(some, tmp_path / f"wide{len(some)}")[0].read_text()
+        assert all(f">{tick}</text>" in text for tick in ticks), "plain figures, of zero too"
+        assert "mathdefault" not in "".join(f.read_text() for f in (tmp_path / f"wide{len(some)}").iterdir())
     hostile = [attrs.evolve(r, model="a$b_{c$\x1b\x08") for r in given]
     for file in plot(hostile, tmp_path / "hostile"):
         xml.dom.minidom.parse(str(file))
