@@ -9,7 +9,8 @@ the package of a peer: swan, lotus, blendsql, palimpzest, docetl, nirvana, thala
 
     python -m venv V && V/bin/pip install swan-aisql && python scripts/bench_peers.py --peer swan=V/bin/python
 
-Seconds are of the query alone, without start-up and tables; processor seconds are the client's. Each round begins with nothing known.
+Seconds are of the query alone, without start-up and tables; processor seconds are the client's. Each round begins with nothing known. What a
+peer made is told on stderr as soon as it is done.
 """
 
 from __future__ import annotations
@@ -319,6 +320,8 @@ def main() -> int:
             able = [w for w in workloads if w is not W4_JOIN or name in OWN_JOIN]
             able = [w for w in able if w.name not in HAS_NO_WORDS.get(name, ())]
             found[name] = by_peer(name, python, url, given.in_flight, given.rounds, able)
+            done = "; ".join(f"{workload} {cell(run)}" for workload, run in found[name].items())
+            print(f"{name}: {done}", file=sys.stderr, flush=True)
     report([w.name for w in workloads if any(w.name in runs for runs in found.values())], found)
     return 0
 
