@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from kleene.explain import Plan, SiteEstimate, count_of, who_answers
+from kleene.explain import Plan, count_of, who_answers
+from kleene.guesses import SiteEstimate
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.errors import number
 from kleene.profile import Operator, Profiling, read_profile

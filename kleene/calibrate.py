@@ -9,7 +9,8 @@ import attrs
 import numpy as np
 
 from kleene.connection import Fetched, Params
-from kleene.explain import Plan, SiteEstimate, explain, explained, price
+from kleene.explain import Plan, explain, explained, price
+from kleene.guesses import SiteEstimate
 from kleene.planner.calibration import Calibrating, key_of
 from kleene.planner.callplan import CallPlan, Site
 from kleene.planner.catalog import Catalog

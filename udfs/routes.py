@@ -242,6 +242,11 @@ class Route(RouteNotes):
         """A pilot is to show the pass rates."""
         return self._phase == "pilot"
 
+    @property
+    def is_tentative(self) -> bool:
+        """What is seen in a pilot or first wave may change the order."""
+        return self._phase in ("pilot", "wave")
+
     def planned_order(self) -> str:
         """The order before anything is asked, and what it rests on."""
         units = self.chosen()

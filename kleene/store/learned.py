@@ -3,6 +3,7 @@ makes, and one row a template of calls with the share that is TRUE (``sel``), th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
@@ -46,14 +47,25 @@ def save_ratios(store: Store, ratios: Iterable[TokenRatio]) -> None:
 
 
 def load_lessons(store: Store) -> tuple[Lesson, ...]:
-    """What was kept of every template of calls."""
-    with closing(State(store)) as state:
-        found = state.all(EstimateRecord)
+    """What was kept of every template of calls; nothing where the store cannot say."""
+    try:
+        with closing(State(store)) as state:
+            found = state.all(EstimateRecord)
+    except duckdb.Error:
+        return ()
     return tuple(
         Lesson(r.template_hash, r.function, r.template, r.n, r.sel, r.output_tokens)
         for r in found
-        if r.function != FUNCTION and r.n > 0 and (r.sel is None or 0 <= r.sel <= 1)
+        if r.function != FUNCTION and r.n > 0 and _is_share(r.sel) and _is_length(r.output_tokens)
     )
+
+
+def _is_share(value: float | None) -> bool:
+    return value is None or 0 <= value <= 1
+
+
+def _is_length(value: float | None) -> bool:
+    return value is None or 0 <= value < math.inf
 
 
 def save_lessons(store: Store, lessons: Iterable[Lesson]) -> None:

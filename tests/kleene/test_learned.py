@@ -53,6 +53,14 @@ def test_explain_tells_a_rate_that_was_learned(world: tuple[kleene.Engine, Count
     )
 
 
+def test_an_order_that_was_learned_is_no_exact_estimate(world: tuple[kleene.Engine, CountingModel]) -> None:
+    k, _ = world
+    k.sql(BOTH)
+    plan = k.explain(BOTH)
+    assert "(pass rates learned: #2 " in plan.text and not plan.exact
+    assert explained(k, BOTH, "#2").endswith("≈ 600 calls, ~51600 tok, $0  (asked first, unless fewer pass another)")
+
+
 def test_what_was_learned_is_a_table_and_can_be_switched_off(world: tuple[kleene.Engine, CountingModel]) -> None:
     k, _ = world
     k.sql("SET estimates = off")
