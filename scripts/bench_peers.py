@@ -224,13 +224,25 @@ ASKS = {
 def by_peer(
     peer: str, python: str, url: str, in_flight: int, rounds: int, workloads: list[Workload]
 ) -> dict[str, Run | str]:
-    """What a peer made of each workload, in one process: the round of median seconds, or why there is none."""
+    """What a peer made of each workload: the round of median seconds, or why there is none. Each round is a process: some keep answers in theirs."""
+    made: dict[str, list[Run | str]] = {w.name: [] for w in workloads}
+    for _ in range(rounds):
+        for name, run in by_process(peer, python, url, in_flight, workloads).items():
+            made[name].append(run)
+    take(url)
+    failures = {name: next((run for run in runs if isinstance(run, str)), None) for name, runs in made.items()}
+    return {
+        name: failures[name] or median([run for run in runs if isinstance(run, Run)]) for name, runs in made.items()
+    }
+
+
+def by_process(peer: str, python: str, url: str, in_flight: int, workloads: list[Workload]) -> dict[str, Run | str]:
+    """One round of all workloads."""
     found: dict[str, Run | str] = {w.name: "it ended without an answer" for w in workloads}
     truths = {w.name: (w, true_rows(w)) for w in workloads}
     with tempfile.TemporaryDirectory(prefix="kleene-peer-") as folder:
         given = {
-            "url": url, "in_flight": in_flight, "rounds": rounds, "folder": folder, "asks": ASKS,
-            "tables": {w.name: tables_of(w) for w in workloads},
+            "url": url, "in_flight": in_flight, "folder": folder, "asks": ASKS, "tables": {w.name: tables_of(w) for w in workloads},
         }  # fmt: skip
         said = Path(folder) / "said"
         with said.open("w") as out, (Path(folder) / "errors").open("w") as errors:
@@ -243,18 +255,12 @@ def by_peer(
                 found = dict.fromkeys(found, f"more than {LIMIT_S} s for all")
         for result in map(json.loads, said.read_text().splitlines()):
             workload, true = truths[result["workload"]]
-            found[workload.name] = result.get("failed") or median(
-                [
-                    Run(
-                        Count(**r["count"]),
-                        r["seconds"],
-                        r["cpu"],
-                        workload.right(rows_said(workload, r["rows"]), true),
-                    )
-                    for r in result["rounds"]
-                ]
+            found[workload.name] = result.get("failed") or Run(
+                Count(**result["count"]),
+                result["seconds"],
+                result["cpu"],
+                workload.right(rows_said(workload, result["rows"]), true),
             )
-    take(url)
     return found
 
 

@@ -1,8 +1,8 @@
 """Run workloads in another program's own Python: what ``scripts/bench_peers.py`` starts. Standard library only.
 
-Standard input is a JSON object with ``url`` (ends in /v1), ``in_flight``, ``rounds``, ``folder`` (may be written to), ``asks`` (questions by name)
-and ``tables`` (by workload: lists of rows as objects by name). Each line of standard output is an object with ``workload`` and either ``rounds``,
-one object a round (``rows``, ``seconds``, ``cpu``, and the server's ``count``), or ``failed``, the reason.
+Standard input is a JSON object with ``url`` (ends in /v1), ``in_flight``, ``folder`` (may be written to), ``asks`` (questions by name) and ``tables``
+(by workload: lists of rows as objects by name). Each line of standard output is an object with ``workload`` and either ``rows``, ``seconds``, ``cpu``
+and the server's ``count``, or ``failed``, the reason.
 """
 
 import json
@@ -13,7 +13,7 @@ import urllib.request
 
 
 class Given:
-    """The input with its fields as attributes; ``tables`` are those of the workload that runs, ``state`` is a folder of the round's own."""
+    """The input with its fields as attributes; ``tables`` are those of the workload that runs, ``state`` is a folder of its own."""
 
     def __init__(self, fields):
         self.__dict__.update(fields)
@@ -35,17 +35,15 @@ def run(start, prepare, given):
 
 
 def main(start, workloads):
-    """``start(given)`` makes a session, new in each round; ``workloads[name](session, given)`` prepares and returns the function that is timed."""
+    """``start(given)`` makes a session, new for each workload; ``workloads[name](session, given)`` prepares and returns the function that is timed."""
     given = Given(json.load(sys.stdin))
     out, sys.stdout = sys.stdout, sys.stderr
     for name, tables in given.tables.items():
         given.tables = tables
-        result = {"workload": name, "rounds": []}
+        given.state = os.path.join(given.folder, name)
+        os.makedirs(given.state)
         try:
-            for number in range(given.rounds):
-                given.state = os.path.join(given.folder, f"{name}-{number}")
-                os.makedirs(given.state)
-                result["rounds"].append(run(start, workloads[name], given))
+            result = {"workload": name, **run(start, workloads[name], given)}
         except Exception as error:
             result = {"workload": name, "failed": f"{type(error).__name__}: {error}"}
         print(json.dumps(result, default=lambda value: value.item()), file=out, flush=True)

@@ -12,7 +12,7 @@ def start(given):
     from blendsql.models import VLLM
 
     model = VLLM("fake", base_url=given.url, caching=True)
-    model.cache.clear()  # an earlier round's
+    model.cache.clear()  # an earlier workload's
     return BlendSQL({name: pd.DataFrame(rows) for name, rows in given.tables.items()}, model=model, verbose=False)
 
 

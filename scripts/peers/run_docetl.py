@@ -15,7 +15,7 @@ def start(given):
     from docetl.operations.utils.cache import cache
     from docetl.runner import DSLRunner
 
-    cache.clear()  # an earlier round's
+    cache.clear()  # an earlier workload's
 
     def run(inputs, operations, steps):
         config = {
