@@ -30,11 +30,21 @@ def declare(k: kleene.Engine, rows: int = 600) -> None:
         k.sql(f"CREATE FUNCTION {name}(x TEXT) RETURNS BOOLEAN AS PROMPT '{name} {{x}}'")
 
 
-@pytest.fixture
-def world() -> Iterator[tuple[kleene.Engine, CountingModel]]:
+@pytest.fixture(scope="module")
+def opened() -> Iterator[tuple[kleene.Engine, CountingModel]]:
     with engine(CountingModel(answer)) as (k, model):
         declare(k)
         yield k, model
+
+
+@pytest.fixture
+def world(opened: tuple[kleene.Engine, CountingModel]) -> tuple[kleene.Engine, CountingModel]:
+    """An engine to which nothing is known."""
+    k, model = opened
+    k.services.lessons = Lessons()
+    k.sql("RESET estimates; SET memo = off")
+    model.take()
+    return opened
 
 
 def explained(k: kleene.Engine, sql: str, start: str) -> str:

@@ -86,7 +86,6 @@ def rarely(percent: int) -> Callable[[str], object]:
         ("NOT EXISTS ({body})", "ORDER BY cid % 7, k LIMIT 3", 3, 120),
         ("k % 2 = 0 AND NOT EXISTS ({body})", "ORDER BY c.k LIMIT 2", 3, 80),
         ("EXISTS ({body})", "ORDER BY k LIMIT 50", 50, 100),
-        ("NOT EXISTS ({body})", "ORDER BY k LIMIT 1", 50, 90),
     ],
 )
 def test_a_limit_over_exists_decides_the_first_rows_of_its_order(
