@@ -110,15 +110,6 @@ def test_more_text_than_offsets_of_32_bits_reach(monkeypatch: pytest.MonkeyPatch
         assert answered.to_pylist() == [k.upper() for k in vector.to_pylist()]
 
 
-@pytest.mark.slow
-def test_more_than_two_gigabytes_of_distinct_keys() -> None:
-    noted = NotedColumns()
-    noted.vectors += [pa.array([letter * (300 << 20)]) for letter in "abcdefgh"]
-    known = noted.known([])
-    assert known.keys.array.nbytes > 2**31
-    assert noted.weight() > 2**31
-
-
 def test_few_rows_repeated_ones_and_long_ones_are_noted_one_by_one() -> None:
     noted = NotedColumns()
     assert not noted.wants(pa.array(["a", "b"]))
