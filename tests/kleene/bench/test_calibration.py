@@ -108,7 +108,7 @@ def test_a_judge_is_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         tmp_path, "calibrate", ".", *solver, "--model-script", "j.py:judge", "--format", "csv", monkeypatch=monkeypatch
     )
     assert done.code == 0
-    assert done.out.splitlines()[1] == "memos,judge,3,2,0.6667,0.2077,0.9385,0.4,1,0,2,1,3,0.0"
+    assert done.out.splitlines()[1] == "memos,j.judge,3,2,0.6667,0.2077,0.9385,0.4,1,0,2,1,3,0.0"
     assert done.err.splitlines() == [
         "ok a · good · passed",
         "ok a · bad (another figure) · failed",
@@ -121,7 +121,7 @@ def test_the_solvers_model_is_no_judge(tmp_path: Path, monkeypatch: pytest.Monke
     done = bench(tmp_path, "calibrate", ".", "--model-script", "j.py:judge", monkeypatch=monkeypatch)
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "error: the judge would be the model it judges: judge\nhint: --model judge=PROVIDER:NAME names another\n"
+        "error: the judge would be the model it judges: j.judge\nhint: --model judge=PROVIDER:NAME names another\n"
     )
 
 

@@ -234,7 +234,7 @@ def test_attempts_are_laid_out_for_harvey_labs_evaluator(tmp_path: Path, monkeyp
     scores = {"all_pass": True, "n_criteria": 1, "n_passed": 1, "judge_error_count": 0, "summary": "1/1"}
     (place / "scores.json").write_text(json.dumps(scores))
     (row,) = lab_results(tmp_path / "out")
-    assert (row.task, row.model, row.solved, row.calls) == ("leases.end.scenario-01", "solve", True, 2)
+    assert (row.task, row.model, row.solved, row.calls) == ("leases.end.scenario-01", "m.solve", True, 2)
     refused = bench(
         tmp_path, "run", str(PACKS / "terminal"), "--outputs", "out", "--results", "s.csv", monkeypatch=monkeypatch
     )

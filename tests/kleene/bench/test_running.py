@@ -101,7 +101,7 @@ def test_a_pack_is_run_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     rows = list(read_rows(results))
     assert Counter((r.task, r.repeat) for r in rows) == {(f"p{n}", r): 1 for n in range(2) for r in (1, 2)}
     assert {(r.solved, r.outcome, r.calls, r.turns, r.valid, r.statements, r.model) for r in rows} == {
-        (True, "final", 1, 1, 1, 1, "solve")
+        (True, "final", 1, 1, 1, 1, "m.solve")
     }
     assert len((tmp_path / "asked").read_text().splitlines()) == 4, "a repeat is not answered from another's memo"
     assert sorted(p.name for p in (tmp_path / "said").iterdir()) == [
@@ -119,7 +119,7 @@ def test_a_pack_is_run_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     said = bench(tmp_path, "report", str(results), "--format", "csv", monkeypatch=monkeypatch).out.splitlines()
     assert said[0].startswith("pack,mode,model,attempts,solved,review,pass_rate,low,high,calls_per_task,")
-    assert said[1].startswith("puzzles,frozen,solve,4,4,0,1.0,0.5101,1.0,1.0,")
+    assert said[1].startswith("puzzles,frozen,m.solve,4,4,0,1.0,0.5101,1.0,1.0,")
 
     refused = bench(tmp_path, "run", ".", *model, monkeypatch=monkeypatch)
     assert (refused.code, refused.err) == (
