@@ -13,11 +13,15 @@ import pytest
 
 import kleene
 
+MODEL = kleene.FunctionModel(
+    lambda request: "ok " + request.prompt, "ok"
+)  # a name, so that the children share what it said
+
 
 def child(store: Path, number: int) -> int:
     with duckdb.connect() as con:
         con.execute(f"CREATE TABLE own AS SELECT 'child {number} row ' || i AS body FROM range(5) r(i)")
-        with kleene.attach(con, store=store, models=kleene.FunctionModel(lambda request: "ok " + request.prompt)) as k:
+        with kleene.attach(con, store=store, models=MODEL) as k:
             rows = k.sql("SELECT body, llm(body) FROM own").fetchall()
             shared = k.sql("SELECT llm('shared')").fetchall()
     assert rows == [(f"child {number} row {i}", f"ok child {number} row {i}") for i in range(5)]
