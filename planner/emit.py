@@ -21,6 +21,7 @@ from kleene.planner.calls import (
 )
 from kleene.planner.counting import reach_both_sides
 from kleene.planner.dialect import CallSQL
+from kleene.planner.evaluation import flat, followed
 from kleene.planner.routing import as_written, routed
 from kleene.planner.specs import Volatility
 
@@ -49,11 +50,12 @@ def emit(
         else:
             waved = next((s.site for s in plan.stops if s.number == route.args.get("stop")), None)
             route.replace(as_written(route, waved))
-    for node in [
-        n for n in nodes(root) if isinstance(n, OURS)
-    ]:  # one walk: each is replaced where it stands, with what it holds
+    ours = [n for n in nodes(root) if isinstance(n, OURS)]
+    before_others = followed(n for n in ours if isinstance(n, Call))
+    for node in ours:  # one walk: each is replaced where it stands, with what it holds
         if isinstance(node, Call | Ready):
-            node.replace(_function(node, plan.site(node.site), statement, suffix, dry=dry))
+            made = _function(node, plan.site(node.site), statement, suffix, dry=dry)
+            node.replace(flat(made) if id(node) in before_others else made)
         elif isinstance(node, Round):
             tag = exp.Literal.string(f"{statement}:r{node.args['this']}")
             node.replace(exp.Anonymous(this=f"kleene_round{suffix}", expressions=[tag, node.expression]))

@@ -232,6 +232,22 @@ def test_17_a_locked_instance_reaches_nothing(sql):
     assert con.execute("SELECT 1").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize(
+    ("expression", "evaluated"),
+    [
+        ("f(s) || g(s)", False),
+        ("f(s) = g(s)", True),
+        ("list_extract(list_value(f(s)), 1 + CAST(floor(random()) AS BIGINT)) || g(s)", True),
+    ],
+)
+def test_18_behind_a_constant_null_arguments_are_not_evaluated(con, expression, evaluated):
+    probes = [Probe(con, name, VARCHAR, lambda v: None, volatile=True) for name in ("f", "g")]
+    con.execute(f"SELECT {expression} FROM t WHERE i = 7").fetchall()
+    assert [p.seen for p in probes] == [["v7"], ["v7"] if evaluated else []]
+    con.execute(f"SELECT {expression} FROM t WHERE i IN (7, 8)").fetchall()
+    assert probes[1].seen[-2:] == ["v7", "v8"]
+
+
 def test_row_order_is_kept_through_a_lookup(con):
     Probe(con, "f", BOOLEAN, lambda v: int(v[1:]) % 3 != 0)
     con.execute(

@@ -1,0 +1,77 @@
+"""What DuckDB evaluates of an expression whose parts are missing answers.
+
+A function or operator one of whose arguments is a constant vector of NULL is NULL, and DuckDB 2.0 does not evaluate the arguments after it. What a
+lookup gives for a single row is such a vector: of ``f(s) || g(s)`` over one row, ``g(s)`` would not be noted before ``f(s)`` is answered, so it would
+be asked after it in place of beside it, and a count would not know of it. So a call that others follow is read through a list, at a place that
+DuckDB cannot know to be 1:
+
+    f(s) || g(s)   ->   list_extract(list_value(f(s)), 1 + floor(random())) || g(s)
+
+The value is the same, its vector is flat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from kleene.planner.calls import Call, has_call
+
+# What evaluates all its arguments, or decides by itself which of them. What is compared is evaluated on both sides.
+_COMPARED = (
+    exp.EQ,
+    exp.NEQ,
+    exp.GT,
+    exp.GTE,
+    exp.LT,
+    exp.LTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.Between,
+    exp.In,
+    exp.Is,
+)
+_CHOSEN = (exp.And, exp.Or, exp.Case, exp.If, exp.Coalesce)
+_MADE = (exp.Array, exp.Struct, exp.Tuple, exp.Paren, exp.Alias)
+_NOT_STRICT = (*_COMPARED, *_CHOSEN, *_MADE)
+_ENDS = (exp.Query, exp.Lambda, exp.Filter, exp.Window, exp.Ordered, exp.From, exp.Join, exp.Where, exp.DML, exp.DDL)
+
+
+def followed(calls: Iterable[Call]) -> set[int]:
+    """The ``id`` of each call whose missing answer would keep DuckDB from evaluating a call after it."""
+    return {id(call) for call in calls if _followed(call)}
+
+
+def _followed(call: Call) -> bool:
+    node: exp.Expr = call
+    parent = node.parent
+    while parent is not None and not isinstance(parent, (*_ENDS, Call)) and not _ours(parent):
+        if not isinstance(parent, _NOT_STRICT) and any(has_call(after) for after in _after(parent, node)):
+            return True
+        node, parent = parent, parent.parent
+    return False
+
+
+def _ours(node: exp.Expr) -> bool:
+    """A function of Kleene's own, which is given all its arguments."""
+    return isinstance(node, exp.Anonymous) and str(node.this).startswith("kleene_")
+
+
+def _after(parent: exp.Expr, child: exp.Expr) -> list[exp.Expr]:
+    """The arguments of a node that stand behind one of them."""
+    arguments = [n for value in parent.args.values() for n in (value if isinstance(value, list) else [value])]
+    expressions = [n for n in arguments if isinstance(n, exp.Expr)]
+    place = next((i for i, n in enumerate(expressions) if n is child), len(expressions))
+    return expressions[place + 1 :]
+
+
+def flat(value: exp.Expr) -> exp.Expr:
+    """The same value, in a vector that is not constant."""
+    zero = exp.Cast(this=exp.Floor(this=exp.Anonymous(this="random")), to=exp.DataType.build("BIGINT"))
+    place = exp.Add(this=exp.Literal.number(1), expression=zero)
+    listed = exp.Anonymous(this="list_value", expressions=[value])
+    return exp.Anonymous(this="list_extract", expressions=[listed, place])
+
+
+__all__ = ["flat", "followed"]
