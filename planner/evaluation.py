@@ -16,25 +16,12 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from kleene.planner.calls import Call, has_call
+from kleene.planner.calls import Call, Seen, has_call
 
-# What evaluates all its arguments, or decides by itself which of them. What is compared is evaluated on both sides.
-_COMPARED = (
-    exp.EQ,
-    exp.NEQ,
-    exp.GT,
-    exp.GTE,
-    exp.LT,
-    exp.LTE,
-    exp.NullSafeEQ,
-    exp.NullSafeNEQ,
-    exp.Between,
-    exp.In,
-    exp.Is,
-)
+_COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _CHOSEN = (exp.And, exp.Or, exp.Case, exp.If, exp.Coalesce)
 _MADE = (exp.Array, exp.Struct, exp.Tuple, exp.Paren, exp.Alias)
-_NOT_STRICT = (*_COMPARED, *_CHOSEN, *_MADE)
+_NOT_STRICT = (*_CHOSEN, *_MADE)  # what decides by itself which arguments to evaluate, and what evaluates all
 _ENDS = (exp.Query, exp.Lambda, exp.Filter, exp.Window, exp.Ordered, exp.From, exp.Join, exp.Where, exp.DML, exp.DDL)
 
 
@@ -47,10 +34,24 @@ def _followed(call: Call) -> bool:
     node: exp.Expr = call
     parent = node.parent
     while parent is not None and not isinstance(parent, (*_ENDS, Call)) and not _ours(parent):
-        if not isinstance(parent, _NOT_STRICT) and any(has_call(after) for after in _after(parent, node)):
+        if (
+            not isinstance(parent, _NOT_STRICT)
+            and not _joins(parent)
+            and any(has_call(after) for after in _after(parent, node))
+        ):
             return True
         node, parent = parent, parent.parent
     return False
+
+
+def _joins(node: exp.Expr) -> bool:
+    """A comparison that may join relations: it stays as it is, for DuckDB to see that."""
+    above = node.parent
+    while isinstance(above, exp.And | exp.Or | exp.Paren | Seen):
+        above = above.parent
+    block = above.parent if isinstance(above, exp.Where) else None
+    joined = isinstance(above, exp.Join) or (block is not None and bool(block.args.get("joins")))
+    return joined and isinstance(node, _COMPARED)
 
 
 def _ours(node: exp.Expr) -> bool:
