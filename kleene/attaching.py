@@ -8,6 +8,7 @@ from typing import Any
 
 import duckdb
 
+from kleene.bounds import bound
 from kleene.budgets import checked
 from kleene.config import Config, load_config
 from kleene.engine import Engine
@@ -129,7 +130,8 @@ def attach(
 def connect(path: str | Path = ":memory:", *, read_only: bool = False, locked: bool = False, **options: Any) -> Engine:
     """Open a DuckDB connection and attach to it; ``close`` closes both. Takes the options of ``attach``.
 
-    ``read_only``: the file is not changed. ``locked``: statements reach no file, extension or setting of DuckDB.
+    ``read_only``: the file is not changed. ``locked``: statements reach no file, extension or setting of DuckDB, and one call of a function makes a bounded
+    amount (``kleene.bounds``).
     """
     try:
         fresh = str(path) == ":memory:"
@@ -141,8 +143,10 @@ def connect(path: str | Path = ":memory:", *, read_only: bool = False, locked: b
         ) from None
     try:
         engine = attach(con, fresh=fresh, **options)
-        for statement in LOCKDOWN if locked else ():
-            con.execute(statement)
+        if locked:
+            bound(con)
+            for statement in LOCKDOWN:
+                con.execute(statement)
     except BaseException:
         con.close()
         raise

@@ -17,6 +17,7 @@ FLOORS = {"planner": "kleene.planner", "udfs": "kleene.udfs", "kleene": "kleene"
 
 ENGINE = (
     "kleene.attaching",
+    "kleene.bounds",
     "kleene.connection",
     "kleene.counting",
     "kleene.executor",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from kleene.bounds import bound
 from kleene.executor import Executor
 from kleene.own import State
-from kleene.runs.bounds import bound
 from kleene.runs.connection import JournalledConnection
 from kleene.runs.journal import Journal
 from kleene.runs.world import SessionWorld

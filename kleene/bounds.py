@@ -1,7 +1,7 @@
-"""Bounds on what one call of a DuckDB function may make in a session.
+"""Bounds on what one call of a DuckDB function may make where others than the user write statements.
 
 DuckDB is interrupted between vectors, not inside one call of a function: ``lpad('', 1000000000, 'x')`` or ``range(1000000000)`` run for minutes past
-a session's wall, outside of the memory limit. So a session's connection has temporary macros in the place of the functions that make much of
+a statement's wall, outside of the memory limit. So the connection of a session, and of a locked engine, has temporary macros in the place of the functions that make much of
 little, which raise an error above ``MOST`` repetitions, characters or elements. The bound stands inside the argument: DuckDB evaluates a constant
 call before it looks at a condition around it.
 """
@@ -16,7 +16,7 @@ MOST = 10_000_000
 
 def _most(amount: str, value: str, name: str) -> str:
     """``value``, or an error where ``amount`` is above the bound. NULL and what is no number pass."""
-    said = f"{name} makes at most {MOST:,} at once in a session"
+    said = f"{name} makes at most {MOST:,} at once here"
     return f"CASE WHEN {amount} > {MOST} THEN error('{said}') ELSE {value} END"
 
 

@@ -1,11 +1,12 @@
-"""What one call of a function may make in a session: bounded where DuckDB cannot be interrupted, and else as DuckDB has it."""
+"""What one call of a function may make where a model writes statements: bounded where DuckDB cannot be interrupted, and else as DuckDB has it."""
 
 from __future__ import annotations
 
 import duckdb
 import pytest
 
-from kleene.runs.bounds import MOST, bound
+import kleene
+from kleene.bounds import MOST, bound
 from tests.kleene.scripted import Script, engine, sql
 
 BOMBS = [
@@ -43,7 +44,7 @@ def bounded() -> duckdb.DuckDBPyConnection:
 
 @pytest.mark.parametrize(("name", "expression"), BOMBS)
 def test_too_much_at_once_is_an_error(bounded: duckdb.DuckDBPyConnection, name: str, expression: str) -> None:
-    with pytest.raises(duckdb.InvalidInputException, match=f"{name} makes at most 10,000,000 at once in a session"):
+    with pytest.raises(duckdb.InvalidInputException, match=f"{name} makes at most 10,000,000 at once here"):
         bounded.execute(f"SELECT {expression}")
 
 
@@ -68,8 +69,15 @@ def test_a_sessions_bomb_is_an_error_of_its_statement_and_the_session_goes_on() 
     with engine(script) as k:
         run = k.run("Go")
         assert run.answer is not None and run.answer.fetchall() == [(3,)]
-        assert "error: lpad makes at most 10,000,000 at once in a session" in script.told(1)
-        assert "error: generate_series makes at most 10,000,000 at once in a session" in script.told(2)
+        assert "error: lpad makes at most 10,000,000 at once here" in script.told(1)
+        assert "error: generate_series makes at most 10,000,000 at once here" in script.told(2)
         assert k.sql(f"SELECT length(repeat('x', {MOST + 1}))").fetchall() == [
             (MOST + 1,)
         ]  # the user's own is not bounded
+
+
+def test_a_locked_engine_is_bounded_too() -> None:
+    with kleene.connect(store=":memory:", models=kleene.FunctionModel(str, "m"), locked=True) as k:
+        with pytest.raises(duckdb.Error, match="range makes at most 10,000,000 at once here"):
+            k.sql(f"SELECT len(range({MOST + 1}))")
+        assert k.sql("SELECT range(3)").fetchall() == [([0, 1, 2],)]
