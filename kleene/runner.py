@@ -364,7 +364,7 @@ class Running:
         """For the sites of stops the share of arguments that let a row pass, by earlier statements, and how many answers that rests on."""
         found = {}
         for stop in plan.stops:
-            known = self.around.learned(plan.site(stop.site)) if stop.site and stop.rows is not None else None
+            known = self.context.sites[f"{self.number}:{stop.site}"].learned if stop.site and stop.rows else None
             truth = None if known is None else wanted_truth(plan, stop.site)
             share = None if known is None or truth is None else known.passing(truth)
             if known is not None and share is not None:
@@ -372,13 +372,13 @@ class Running:
         return found
 
     def _learn(self) -> None:
-        """Keep what the statement's calls were seen to do, for the estimates of later ones."""
-        if not self.around.settings.estimates:
-            return
-        for name, site in self._planned.items():
-            if not site.spec.session:
-                lesson = Lesson(fingerprint(site), site.spec.function, site.asks)
-                seen = self.context.sites[name].seen
+        """Keep what the statement's calls were seen to do, for the estimates of later ones. A prompt without a place for a row's values is
+        asked once ever: nothing is learned of it."""
+        settings = self.around.settings
+        for name, site in self._planned.items() if settings.estimates else ():
+            seen = self.context.sites[name].seen
+            if seen.answers and "{" in site.asks and not site.spec.session:
+                lesson = Lesson(fingerprint(site), site.spec.function, site.asks if settings.trace_text else "")
                 self.around.services.lessons.take(lesson, seen, truths=site.spec.answer.kind == "bool")
 
     def _open_stops(self, plan: CallPlan) -> list[Stop]:
@@ -387,9 +387,10 @@ class Running:
         return stops
 
     def _open_routes(self, plan: CallPlan, stops: list[Stop]) -> list[Route]:
-        sites = {s.number: self.context.sites[f"{self.number}:{s.number}"].answers for s in plan.sites}
+        calls = {s.number: self.context.sites[f"{self.number}:{s.number}"] for s in plan.sites}
+        sites = {number: call.answers for number, call in calls.items()}
+        learned = {number: call.learned for number, call in calls.items() if call.learned is not None}
         watched = {spec.number: stop for spec, stop in zip(plan.stops, stops, strict=True)}
-        learned = {s.number: known for s in plan.sites if (known := self.around.learned(s)) is not None}
         routes = routes_of(plan.routes, str(self.number), sites, watched, self._price, learned)
         self.around.lookups.open_routes(routes)
         return routes

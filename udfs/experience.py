@@ -81,8 +81,6 @@ class Lessons:
 
     def take(self, lesson: Lesson, seen: Seen, *, truths: bool) -> None:
         """Add what a statement saw of a template; ``lesson`` is that of one that nothing is known of yet."""
-        if not seen.answers:
-            return
         with self._lock:
             known = self._all()
             known[lesson.key] = known.get(lesson.key, lesson).after(seen, truths=truths)

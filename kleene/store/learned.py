@@ -28,22 +28,21 @@ def load_ratios(store: Store) -> tuple[TokenRatio, ...]:
 
 
 def save_ratios(store: Store, ratios: Iterable[TokenRatio]) -> None:
-    """Keep ratios, each replacing its model's. They only sharpen estimates, so that a store that cannot take them is no error."""
-    with closing(State(store)) as state:
-        for ratio in ratios:
-            if ratio.characters <= 0:
-                continue
-            record = EstimateRecord(
+    """Keep ratios, each replacing its model's."""
+    _save(
+        store,
+        (
+            EstimateRecord(
                 template_hash=f"tokens of {ratio.model}",
                 function=FUNCTION,
                 template=ratio.model,
                 branch=ratio.tokens / ratio.characters,
                 n=round(ratio.tokens),
             )
-            try:
-                state.save(record)
-            except duckdb.Error:
-                return
+            for ratio in ratios
+            if ratio.characters > 0
+        ),
+    )
 
 
 def load_lessons(store: Store) -> tuple[Lesson, ...]:
@@ -69,16 +68,26 @@ def _is_length(value: float | None) -> bool:
 
 
 def save_lessons(store: Store, lessons: Iterable[Lesson]) -> None:
-    """Keep lessons, each replacing its template's. A store that cannot take them is no error."""
-    with suppress(duckdb.Error), closing(State(store)) as state:
-        for lesson in lessons:
-            state.save(
-                EstimateRecord(
-                    template_hash=lesson.key,
-                    function=lesson.function,
-                    template=lesson.template,
-                    sel=lesson.rate,
-                    output_tokens=lesson.tokens,
-                    n=round(lesson.answers),
-                )
+    """Keep lessons, each replacing its template's."""
+    _save(
+        store,
+        (
+            EstimateRecord(
+                template_hash=lesson.key,
+                function=lesson.function,
+                template=lesson.template,
+                sel=lesson.rate,
+                output_tokens=lesson.tokens,
+                n=round(lesson.answers),
             )
+            for lesson in lessons
+        ),
+    )
+
+
+def _save(store: Store, records: Iterable[EstimateRecord]) -> None:
+    """Keep records. They only sharpen estimates, so that a store that cannot take them is no error."""
+    found = tuple(records)
+    with suppress(duckdb.Error), closing(State(store)) as state:
+        if found:
+            state.save(*found)

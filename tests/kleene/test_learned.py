@@ -181,3 +181,24 @@ def test_a_call_behind_what_is_remembered_has_its_price(world: tuple[kleene.Engi
     k.sql("SET estimates = off")
     behind = k.explain(SELECTED).sites[0]
     assert (behind.calls, behind.tokens) == (fresh.calls, fresh.tokens)
+
+
+def templates(k: kleene.Engine) -> list[tuple[str, str]]:
+    return k.sql("SELECT function, template FROM estimates WHERE sel IS NOT NULL ORDER BY ALL").fetchall()  # type: ignore[return-value]
+
+
+def test_of_a_prompt_without_a_rows_values_nothing_is_kept(world: tuple[kleene.Engine, CountingModel]) -> None:
+    k, _ = world
+    k.sql("SELECT llm_bool('Is it late?'), f('v1'), llm_bool('Is it ' || i || '?') FROM t WHERE i = 1")
+    told = [template for _, template in templates(k)]
+    assert "Is it {i}?" in told and "Is it late?" not in told and "f v1" not in told
+
+
+def test_where_texts_are_not_traced_a_templates_is_not_kept(world: tuple[kleene.Engine, CountingModel]) -> None:
+    k, _ = world
+    k.sql("SET trace_text = off")
+    try:
+        k.sql("SELECT i FROM t WHERE f(v) AND i < 9")
+    finally:
+        k.sql("RESET trace_text")
+    assert ("f", "") in templates(k)

@@ -10,7 +10,15 @@ import pytest
 
 from kleene.store import Store
 from kleene.store.schema import STATE
-from kleene.store.state import CalibrationRecord, EstimateRecord, FunctionRecord, Record, SessionRecord, State
+from kleene.store.state import (
+    ROWS_AT_ONCE,
+    CalibrationRecord,
+    EstimateRecord,
+    FunctionRecord,
+    Record,
+    SessionRecord,
+    State,
+)
 
 SESSION = SessionRecord(session="s", run="r", task="count", turns=3, record='{"a": "\U0001f600"}', updated_at=1000.5)
 FUNCTION = FunctionRecord(name="f", kind="function", definition="CREATE FUNCTION f ...", created_at=1.0)
@@ -46,6 +54,19 @@ def test_saving_again_replaces(state: State) -> None:
     found = state.get(SessionRecord, session="s")
     assert found is not None
     assert (found.turns, found.outcome) == (4, "final")
+
+
+def test_many_are_saved_at_once_and_replace(state: State) -> None:
+    many = [
+        EstimateRecord(template_hash=f"{n:04}", function="f", template="é {x}", n=n) for n in range(ROWS_AT_ONCE + 3)
+    ]
+    state.save(*many, FUNCTION)
+    state.save(*(attrs.evolve(record, n=record.n + 1) for record in many[::2]))
+    state.save()
+    assert [r.n for r in sorted(state.all(EstimateRecord), key=lambda r: r.template_hash)] == [
+        n + (n % 2 == 0) for n in range(len(many))
+    ]
+    assert [r.name for r in state.all(FunctionRecord)] == ["f"]
 
 
 def test_records_are_found_by_their_fields_the_newest_last(state: State) -> None:
