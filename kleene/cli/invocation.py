@@ -112,12 +112,15 @@ class EngineLike(Protocol):
 
 
 Connect = Callable[..., EngineLike]
+Prompt = Callable[["Invocation", str], int]
+"""Reads and runs statements on a database until the person leaves; the exit code."""
 
 
 @attrs.frozen
 class Invocation:
     args: argparse.Namespace
     terminal: Terminal
+    prompt: Prompt
     connect: Connect | None = None
     _models: list[object | None] = attrs.field(factory=list, init=False)
 

@@ -17,11 +17,18 @@ from kleene.cli.terminal import Terminal
 from kleene.planner.errors import Cancelled, KleeneError
 
 if TYPE_CHECKING:
-    from kleene.cli.invocation import Connect
+    from kleene.cli.invocation import Connect, Prompt
 
 
-def main(argv: Sequence[str] | None = None, *, terminal: Terminal | None = None, connect: Connect | None = None) -> int:
-    """Do what the arguments say and return the exit code. ``terminal`` and ``connect`` stand in for the real ones in tests."""
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    prompt: Prompt,
+    terminal: Terminal | None = None,
+    connect: Connect | None = None,
+) -> int:
+    """Do what the arguments say and return the exit code. ``prompt`` is what ``repl`` starts; ``terminal`` and ``connect`` stand in for the real
+    ones in tests."""
     args = parse(argv)
     terminal = terminal or Terminal()
     if args.command is None and terminal.is_interactive:
@@ -36,7 +43,7 @@ def main(argv: Sequence[str] | None = None, *, terminal: Terminal | None = None,
 
             if args.log in ("debug", "info"):
                 log_to_stderr(args.log)
-            code = command_named(args.command).execute(Invocation(args, terminal, connect))
+            code = command_named(args.command).execute(Invocation(args, terminal, prompt, connect))
             terminal.out.flush()
             return code
     except BrokenPipeError:

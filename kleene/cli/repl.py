@@ -18,9 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(inv: Invocation) -> int:
-    from kleene.repl.loop import run
-
-    return run(inv, inv.args.database)
+    return inv.prompt(inv, inv.args.database)
 
 
 COMMAND = Command(

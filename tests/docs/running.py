@@ -15,8 +15,8 @@ from pathlib import Path
 
 import attrs
 
+from kleene.__main__ import main, prompt
 from kleene.cli.invocation import Invocation
-from kleene.cli.main import main
 from kleene.cli.parser import parse
 from kleene.cli.terminal import Terminal
 from kleene.repl.commands import run_command
@@ -76,7 +76,7 @@ class Page:
         terminal = Terminal(Screen(""), self.screen, self.screen, environ={**os.environ, "TERM": "xterm"})
         if argv[:1] == ["repl"]:
             args = parse(argv)
-            self.shell = Shell(Invocation(args, terminal), args.database, run_command)
+            self.shell = Shell(Invocation(args, terminal, prompt), args.database, run_command)
             for setting in UNHURRIED:
                 self.shell.feed(setting)
             self.screen.take()

@@ -10,7 +10,7 @@ import attrs
 import duckdb
 import pyarrow
 
-from kleene.cli.main import main
+from kleene.__main__ import main
 from kleene.cli.terminal import Terminal
 from kleene.own import State
 from kleene.planner.errors import KleeneError

@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from kleene.cli.main import main
+from kleene.__main__ import main
 from kleene.cli.terminal import Terminal
 from kleene.planner.errors import (
     BudgetExceeded,

@@ -10,6 +10,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from kleene.__main__ import prompt
 from kleene.cli.invocation import Invocation
 from kleene.cli.parser import parse
 from kleene.cli.setup import Console, dialogue
@@ -119,7 +120,7 @@ def test_without_flags_and_terminal_it_says_what_to_do() -> None:
 def typed(text: str) -> tuple[int, str]:
     """The dialogue with a person who types this."""
     err = Stream(tty=True)
-    inv = Invocation(parse(["setup"]), Terminal(Stream(tty=True), Stream(), err, environ={}))
+    inv = Invocation(parse(["setup"]), Terminal(Stream(tty=True), Stream(), err, environ={}), prompt)
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         pipe.send_text(text)
         return dialogue(inv, Console()), err.getvalue()

@@ -12,6 +12,7 @@ import attrs
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from kleene.__main__ import prompt
 from kleene.cli.invocation import Invocation
 from kleene.cli.parser import parse
 from kleene.cli.terminal import Terminal
@@ -46,7 +47,7 @@ def shell_on(
         },
     )
     args = parse(["repl", "--store", ":memory:", "--workspace", str(folder), *argv])
-    inv = Invocation(args, terminal, None if engine is None else engine.connect)
+    inv = Invocation(args, terminal, prompt, None if engine is None else engine.connect)
     if model is not None:
         inv._models.append(model)
     shell = Shell(inv, args.database, run_command)
