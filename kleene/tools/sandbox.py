@@ -53,6 +53,9 @@ HOME = "/tmp/home"
 SETUP_S = 10.0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 NEEDED = ("--die-with-parent", "--new-session", "--info-fd", "--block-fd", "--cap-drop", "--remount-ro", "--clearenv")
+ALWAYS = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""By its bytecode a module that is patched within the second, to the same size, would run as it was before."""
+
 INSTALL = "install bubblewrap (apt install bubblewrap), or allow commands without a sandbox: --unsafe-shell"
 
 
@@ -129,9 +132,14 @@ def probe(sandbox: Sandbox, jail: Jail) -> str | None:
 
 
 def environment(path: str | None = None) -> dict[str, str]:
-    """What a command finds in its environment inside of the sandbox: PATH, HOME, LANG."""
+    """What a command finds in its environment inside of the sandbox: PATH, HOME, LANG, and what ``ALWAYS`` is there."""
     lang = os.environ.get("LANG", "C.UTF-8")
-    return {"PATH": path or PATH, "HOME": HOME, "LANG": lang if "\0" not in lang else "C.UTF-8"}
+    return {
+        "PATH": path or PATH,
+        "HOME": HOME,
+        "LANG": lang if "\0" not in lang else "C.UTF-8",
+        **ALWAYS,
+    }
 
 
 # bubblewrap
@@ -407,7 +415,7 @@ def _run_bare(
     sandbox: Sandbox, jail: Jail, request: Request, deadline: float, cancelled: Callable[[], bool]
 ) -> Finished:
     """With the user's own HOME and PATH. Limits that a shell can set itself, and those that the watch sees."""
-    environ = {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
+    environ = ALWAYS | {key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ}
     blocks = sandbox.bounds.file_bytes // 512
     script = f'ulimit -c 0 2>/dev/null; ulimit -t {sandbox.bounds.cpu_s}; ulimit -f {blocks}; exec "$@"'
     argv = ["/bin/sh", "-c", script, "sh", *request.argv]

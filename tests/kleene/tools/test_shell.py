@@ -84,6 +84,14 @@ def test_output_code_and_folder_come_back(work: Work, folder: Path) -> None:
 
 
 @needs_sandbox
+def test_a_module_that_is_patched_within_the_second_runs_as_it_is_now(work: Work, folder: Path) -> None:
+    for value in ("1", "2"):
+        (folder / "shop.py").write_text(f"total = {value}\n")
+        os.utime(folder / "shop.py", (1_000_000_000, 1_000_000_000))
+        assert sh(work, "python3 -c 'import shop; print(shop.total)'")[0] == f"{value}\n"
+
+
+@needs_sandbox
 @pytest.mark.parametrize(
     ("command", "code", "note"),
     [
@@ -104,11 +112,17 @@ def test_output_that_is_no_text_is_mended(work: Work) -> None:
 
 
 @needs_sandbox
-def test_only_three_variables_are_there(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_variable_of_the_users_is_there(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     """Process 1 of the sandbox is bwrap, whose environment any process in it may read."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
     stdout, _, _ = sh(work, "tr '\\0' '\\n' < /proc/1/environ; env; tr '\\0' '\\n' < /proc/self/environ")
-    assert {line.partition("=")[0] for line in stdout.splitlines()} <= {"PATH", "HOME", "LANG", "PWD"}
+    assert {line.partition("=")[0] for line in stdout.splitlines()} <= {
+        "PATH",
+        "HOME",
+        "LANG",
+        "PWD",
+        "PYTHONDONTWRITEBYTECODE",
+    }
 
 
 @pytest.mark.parametrize(
