@@ -10,6 +10,7 @@ import pytest
 import trio
 
 import kleene
+from tests.patience import AT_ONCE_S
 from tests.udfs.test_batching import honest, is_batch, prompts_of
 
 T = "CREATE TABLE t AS SELECT printf('%03d', i) AS id FROM range(60) r(i)"
@@ -65,7 +66,7 @@ def test_the_wall_ends_a_statement_that_duckdb_is_at(con: duckdb.DuckDBPyConnect
         started = time.monotonic()
         with pytest.raises(kleene.BudgetExceeded, match="wall budget exceeded"):
             k.sql("SELECT count(*) FROM range(1000000) a(x), range(1000000) b(y) WHERE x + y = 3")
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < AT_ONCE_S
         assert con.sql("SELECT 42").fetchall() == [(42,)]
 
 

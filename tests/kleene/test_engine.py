@@ -12,6 +12,7 @@ import pytest
 
 import kleene
 from tests.kleene.engines import CountingModel, engine, even
+from tests.patience import AT_ONCE_S
 
 T = "CREATE TABLE t AS SELECT i AS id, 'v' || (i % 200) AS body, i % 10 = 0 AS cheap, i % 7 AS g FROM range(1000) r(i)"
 U = "CREATE TABLE u AS SELECT i AS id, 'u' || (i % 50) AS z FROM range(0, 1000, 20) r(i)"
@@ -688,7 +689,7 @@ def test_cancel_ends_the_statement_at_once(db, in_transaction):
     started = time.monotonic()
     with pytest.raises(kleene.Cancelled):
         k.sql("SELECT llm('a ' || body) FROM t")
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < AT_ONCE_S
     assert db.execute("SELECT count(*) FROM u").fetchone() == ((0 if in_transaction else 50),)
     assert k.sql("SELECT 1").fetchall() == [(1,)]
     k.close()
@@ -701,7 +702,7 @@ def test_cancel_interrupts_duckdb_itself(db):
         started = time.monotonic()
         with pytest.raises(kleene.Cancelled):
             k.sql("SELECT count(*) FROM range(100000000) a, range(100000) b WHERE a.range + b.range < 0")
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < AT_ONCE_S
         assert k.sql("SELECT 1").fetchall() == [(1,)]
 
 

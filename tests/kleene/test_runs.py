@@ -15,6 +15,7 @@ from kleene.planner.errors import ConfigError, NoModel
 from kleene.planner.specs import BudgetLimits, Price
 from kleene.session.feedback import CheckResult
 from tests.kleene.scripted import Events, Script, engine, sql
+from tests.patience import AT_ONCE_S, PATIENCE_S
 
 NOTES = "alpha one\n\nbeta two\n\nmore alpha here"
 
@@ -314,11 +315,11 @@ def test_a_wrong_file_raises_before_anything_is_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["turn", "statement"])
 def test_cancel_ends_a_run_at_once(where: str) -> None:
-    asked = threading.Event()
+    asked, over = threading.Event(), threading.Event()
 
     def slow(_: Any) -> str:
         asked.set()
-        time.sleep(1)
+        over.wait(PATIENCE_S)
         return "late"
 
     root = slow if where == "turn" else sql("SELECT llm('x')")
@@ -328,7 +329,8 @@ def test_cancel_ends_a_run_at_once(where: str) -> None:
         threading.Thread(target=lambda: (asked.wait(10), k.cancel())).start()
         started = time.perf_counter()
         run = k.run("Go")
-        assert time.perf_counter() - started < 0.9
+        assert time.perf_counter() - started < AT_ONCE_S
+        over.set()
         assert (run.outcome, run.answer) == ("cancelled", None)
         assert k.sql("SELECT 1").fetchall() == [(1,)]
 

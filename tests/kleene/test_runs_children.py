@@ -15,6 +15,7 @@ import kleene
 from kleene.planner.specs import BudgetLimits
 from kleene.udfs.events import SessionFinished, SessionStarted
 from tests.kleene.scripted import Events, Script, engine, sql
+from tests.patience import AT_ONCE_S, PATIENCE_S
 
 NOTES = "alpha one\n\nbeta two\n\nmore alpha here"
 EACH = sql("SELECT ordinal, answer, detail FROM ctx CROSS JOIN LATERAL rlm('First word?', ctx.text) r ORDER BY ordinal")
@@ -333,11 +334,11 @@ def test_children_run_at_the_same_time_up_to_eight() -> None:
 
 
 def test_cancel_ends_the_children_and_leaks_nothing() -> None:
-    asked = threading.Event()
+    asked, over = threading.Event(), threading.Event()
 
     def slow(_: Any) -> str:
         asked.set()
-        time.sleep(0.8)
+        over.wait(PATIENCE_S)
         return sql("FINAL(1)")
 
     script = Script(sql("SELECT * FROM range(6) t(i), LATERAL rlm('Go ' || i) r"), children=slow)
@@ -346,7 +347,8 @@ def test_cancel_ends_the_children_and_leaks_nothing() -> None:
         threading.Thread(target=lambda: (asked.wait(10), k.cancel())).start()
         started = time.perf_counter()
         run = k.run("Go")
-        assert time.perf_counter() - started < 2.5
+        assert time.perf_counter() - started < AT_ONCE_S
+        over.set()
         assert run.outcome == "cancelled"
     started_names = {e.session for e in events if isinstance(e, SessionStarted)}
     assert started_names == {e.session for e in events if isinstance(e, SessionFinished)}
@@ -354,15 +356,18 @@ def test_cancel_ends_the_children_and_leaks_nothing() -> None:
 
 
 def test_the_wall_ends_the_children_too() -> None:
+    over = threading.Event()
+
     def slow(_: Any) -> str:
-        time.sleep(5)
+        over.wait(PATIENCE_S)
         return sql("FINAL(1)")
 
     script = Script(sql("SELECT * FROM rlm('Go')"), children=slow)
     with engine(kleene.FunctionModel(script, threads=True)) as k:
         started = time.perf_counter()
         run = k.run("Go", budget=BudgetLimits(wall=1.0))
-        assert time.perf_counter() - started < 2
+        assert time.perf_counter() - started < AT_ONCE_S
+        over.set()
     assert run.outcome == "budget_exhausted"
 
 
@@ -413,8 +418,10 @@ def test_asynchronous_children_are_started_awaited_and_written_to() -> None:
 
 
 def test_an_asynchronous_child_ends_with_its_parent() -> None:
+    over = threading.Event()
+
     def slow(_: Any) -> str:
-        time.sleep(0.5)
+        over.wait(PATIENCE_S)
         return sql("SELECT 1")
 
     script = Script(sql("SELECT handle FROM spawn_async('mapper', 'Work')"), sql("FINAL('bye')"), children=slow)
@@ -422,7 +429,8 @@ def test_an_asynchronous_child_ends_with_its_parent() -> None:
     with engine(kleene.FunctionModel(script, threads=True), on_event=events) as k:
         started = time.perf_counter()
         assert last(k.run("Go")) == [("bye",)]
-        assert time.perf_counter() - started < 2
+        assert time.perf_counter() - started < AT_ONCE_S
+        over.set()
     assert sorted(e.outcome for e in events if isinstance(e, SessionFinished)) == ["cancelled", "final"]
     assert [t.name for t in threading.enumerate() if t.name.startswith("kleene-child")] == []
 

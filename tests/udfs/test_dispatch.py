@@ -21,6 +21,7 @@ from kleene.udfs.ledger import Ledger
 from kleene.udfs.memo import MemoEntry
 from kleene.udfs.protocols import Message, ProviderError, Reply, Request
 from kleene.udfs.statement import Ask
+from tests.patience import AT_ONCE_S, PATIENCE_S, until
 from tests.udfs.calls import BOOL, PRICE, TEXT, Model, World, router, spec, world
 
 # -- once ----------------------------------------------------------------------------------------------------------------------------------
@@ -78,7 +79,7 @@ def test_statements_share_what_is_in_flight() -> None:
         time.sleep(0.05)
         finish.set()
         for task in tasks:
-            task.wait(5)
+            task.wait(PATIENCE_S)
         assert (one.answers.answers, two.answers.answers) == ({"p": "late"}, {"p": "late"})
         assert model.calls == 1
         assert [c.coalesced for c in w.calls()] == [False, True]
@@ -455,7 +456,7 @@ def test_calls_in_flight_end_with_the_first_failure() -> None:
         started = time.monotonic()
         with pytest.raises(CallFailed, match="no key"):
             w.ask(context, w.site(context), ["bad", "slow 1", "slow 2"])
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < AT_ONCE_S
         assert sorted(ended) == ["slow 1", "slow 2"]
         assert w.dispatcher.in_flight == 0
         assert context.ledger.reserved.calls == 0
@@ -552,8 +553,8 @@ def test_a_cancel_ends_everything_at_once_and_keeps_what_was_paid() -> None:
         started = time.monotonic()
         task.cancel()
         with pytest.raises(Cancelled):
-            task.wait(5)
-        assert time.monotonic() - started < 0.5  # 0.2 s on a machine that is not busy
+            task.wait(PATIENCE_S)
+        assert time.monotonic() - started < AT_ONCE_S
         assert ended.is_set()
         assert w.dispatcher.in_flight == 0
         again = w.context()
@@ -573,17 +574,10 @@ def test_closing_the_runtime_ends_its_tasks() -> None:
         started = time.monotonic()
         w.runtime.close()
         with pytest.raises(Cancelled, match="cancelled: the engine was closed"):
-            task.wait(5)
-        assert time.monotonic() - started < 0.5
+            task.wait(PATIENCE_S)
+        assert time.monotonic() - started < AT_ONCE_S
         with pytest.raises(KleeneError, match="the engine is closed"):
             w.start(context, w.site(context), ["p"])
-
-
-def until(condition: Callable[[], bool], patience_s: float = 5.0) -> None:
-    end = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 # -- budgets -------------------------------------------------------------------------------------------------------------------------------
@@ -658,11 +652,11 @@ def test_the_wall_ends_a_statement_whatever_its_calls_do(slow_on: str) -> None:
 
     model = FunctionModel(sleeping, "m") if slow_on == "trio" else FunctionModel(blocking, "m", threads=True)
     with world(handler=router(model)) as (w, _):
-        context = w.context(BudgetLimits(wall=0.1))
         started = time.monotonic()
+        context = w.context(BudgetLimits(wall=0.1))  # its time runs from here
         with pytest.raises(BudgetExceeded) as caught:
             w.ask(context, w.site(context), ["a", "b"])
-        assert 0.1 <= time.monotonic() - started < 0.6  # 0.2 s on a machine that is not busy
+        assert 0.1 <= time.monotonic() - started < AT_ONCE_S
         assert caught.value.dimension == "wall"
         assert w.dispatcher.in_flight == 0
         assert context.ledger.reserved.calls == 0

@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 import kleene
+from tests.patience import PATIENCE_S
 
 MODEL = kleene.FunctionModel(
     lambda request: "ok " + request.prompt, "ok"
@@ -42,7 +43,7 @@ def run_children(store: Path, count: int) -> tuple[int, int, int]:
     before = held()
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(lambda n: child(store, n), range(count))) == 5 * count
-    end = time.monotonic() + 5
+    end = time.monotonic() + PATIENCE_S
     while held()[0] > before[0] and time.monotonic() < end:
         time.sleep(0.05)
     after = held()

@@ -19,6 +19,7 @@ from kleene.udfs.events import (
     TurnFinished,
 )
 from tests.kleene.cli.doubles import Stream
+from tests.patience import PATIENCE_S
 
 
 def call(**more: object) -> CallFinished:
@@ -91,7 +92,7 @@ def test_a_terminal_shows_the_line_and_the_turns_above_it() -> None:
     turns = Turns(tally, terminal)
 
     def until(said: str) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while said not in err.getvalue():
             assert time.monotonic() < deadline, err.getvalue()
             time.sleep(0.005)
@@ -167,7 +168,7 @@ def test_a_reply_is_shown_as_it_comes_without_waiting_for_the_next_refresh() -> 
     assert turns.streams
     with shown(tally, terminal):
         turns(piece("-- first\nSELECT \x1b[2J"))
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + PATIENCE_S
         while "SELECT" not in err.getvalue() and time.monotonic() < deadline:
             time.sleep(0.005)
     assert "-- first" in err.getvalue() and "SELECT \\x1b[2J" in err.getvalue()

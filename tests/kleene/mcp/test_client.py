@@ -14,6 +14,7 @@ import pytest
 import kleene
 from kleene.planner.errors import CallFailed, Cancelled, ConfigError
 from tests.kleene.mcp.conftest import Hand
+from tests.patience import until
 
 pytest.importorskip("mcp")
 
@@ -260,13 +261,6 @@ def test_json_reaches_effects_as_json(folders: Path) -> None:
     with kleene.connect(store=":memory:", tools=[kleene.tool(keep, volatility="volatile")]) as k:
         k.sql("""CALL keep('{"a": [1]}')""")
     assert got == [{"a": [1]}]
-
-
-def until(happened, seconds: float = 5.0) -> None:
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:

@@ -17,6 +17,7 @@ from kleene.store.writer import characters, portions
 from kleene.udfs.events import CallStarted, EventStream, RunStarted, TurnFinished
 from kleene.udfs.memo import MemoEntry
 from tests.kleene.store.events import CALL, ONE_OF_EACH, ROWS, call
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_what_is_written_together_is_bounded_by_its_text() -> None:
 def test_events_are_written_soon_without_a_flush(store: Store) -> None:
     with TraceWriter(store) as writer:
         writer(CALL)
-        end = time.monotonic() + 10
+        end = time.monotonic() + PATIENCE_S
         while not rows(store, "SELECT call FROM trace_calls") and time.monotonic() < end:
             time.sleep(0.02)
         assert rows(store, "SELECT call FROM trace_calls") == [("1.1",)]
