@@ -2,7 +2,7 @@
 
 Each task is a folder with task.md, task.json and its files (tasks/eval/README.md says how). Without --model the configured one answers, as for
 ``python -m kleene run``; --model-script and --replay work as there. One line a task, then the sums: solved, turns, calls, tokens, dollars, and the
-share of statements that ran without an error.
+share of statements that ran without an error. --without leaves a part of the system prefix out, to see what it is worth.
 """
 
 from __future__ import annotations
@@ -10,17 +10,22 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import attrs
 
 import kleene
 from kleene.cli.invocation import models_of
 from kleene.cli.model_script import load_model
+from kleene.session import loop
+from kleene.session.prefix import system_prefix
 from kleene.session.validity import valid_share
 from kleene.udfs.events import Event, TurnFinished
 
@@ -29,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @attrs.frozen
 class Task:
-    """``context`` and ``data`` are the files, ``expected`` the right rows; ``check`` is rows or number."""
+    """``context`` and ``data`` are the files, ``files`` those of the workspace, ``expected`` the right rows; ``check`` is rows, number or share."""
 
     name: str
     text: str
@@ -38,6 +43,7 @@ class Task:
     expected: list[list[Any]]
     check: str = "rows"
     tolerance: float = 1e-6
+    files: tuple[Path, ...] = ()
 
 
 @attrs.frozen
@@ -67,6 +73,7 @@ def read_task(folder: Path) -> Task:
         expected=body["expected"],
         check=body.get("check", "rows"),
         tolerance=body.get("tolerance", 1e-6),
+        files=tuple((folder / p).resolve() for p in body.get("files", ())),
     )
 
 
@@ -79,9 +86,11 @@ def run_task(task: Task, options: dict[str, Any], budget: kleene.Budget, max_tur
             turns.append(event)
 
     with tempfile.TemporaryDirectory() as folder:
-        empty = Path(folder) / "workspace"  # the right answers lie in ours
-        empty.mkdir()
-        with kleene.connect(store=Path(folder) / "run.duckdb", workspace=empty, on_event=on_event, **options) as k:
+        workspace = Path(folder) / "workspace"  # the right answers lie in ours
+        workspace.mkdir()
+        for path in task.files:
+            shutil.copy(path, workspace)
+        with kleene.connect(store=Path(folder) / "run.duckdb", workspace=workspace, on_event=on_event, **options) as k:
             run = k.run(
                 task.text, context=list(task.context) or None, data=list(task.data), budget=budget, max_turns=max_turns
             )
@@ -93,7 +102,10 @@ def run_task(task: Task, options: dict[str, Any], budget: kleene.Budget, max_tur
 
 
 def is_right(rows: list[list[Any]], task: Task) -> bool:
-    """Whether the rows are the expected ones; column names do not matter."""
+    """Whether the rows are the expected ones; column names do not matter. A share is that of the rows in both among those in either."""
+    if task.check == "share":
+        found_rows, expected = {tuple(normal(r)) for r in rows}, {tuple(normal(r)) for r in task.expected}
+        return len(found_rows & expected) >= task.tolerance * len(found_rows | expected)
     if task.check == "number":
         found = number_in(rows[0][0]) if rows and rows[0] else None
         return found is not None and abs(found - float(task.expected[0][0])) <= task.tolerance
@@ -116,6 +128,37 @@ def number_in(value: Any) -> float | None:
     """The first number of a cell: 1,234.5 and $12 and 14.3% are read."""
     found = re.search(r"-?\d[\d,]*(?:\.\d+)?", str(value))
     return float(found.group().replace(",", "")) if found else None
+
+
+@contextmanager
+def leaving_out(names: Sequence[str]) -> Iterator[None]:
+    """Sessions that begin within have a system prefix without these parts."""
+
+    def part(*args: Any, **more: Any) -> str:
+        text = system_prefix(*args, **more)
+        for name in names:
+            text = without(text, name)
+        return text
+
+    with patch.object(loop, "system_prefix", part):
+        yield
+
+
+def without(text: str, name: str) -> str:
+    """A text without what begins with ``name``: a section with its heading, a list with its title, or lines. Unchanged where nothing does.
+
+    >>> text = "# A\\nOne.\\nTwo.\\n\\n# B\\nList:\\n- x\\n- y\\nThree."
+    >>> without(text, "# A"), without(text, "List:"), without(text, "T")
+    ('# B\\nList:\\n- x\\n- y\\nThree.', '# A\\nOne.\\nTwo.\\n\\n# B\\nThree.', '# A\\nOne.\\n\\n# B\\nList:\\n- x\\n- y')
+    """
+    if name.startswith("# "):
+        return "\n\n".join(section for section in text.split("\n\n") if not section.startswith(name))
+    kept, listed = list[str](), False
+    for line in text.split("\n"):
+        listed = (line.startswith(name) and line.endswith(":")) or (listed and line.startswith("- "))
+        if not listed and not line.startswith(name):
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def report(scores: list[Score]) -> str:
@@ -156,6 +199,13 @@ def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--budget-dollars", type=float, default=None, help="for each task")
     parser.add_argument("--budget-calls", type=int, default=200, help="for each task (default: 200)")
     parser.add_argument("--max-turns", type=int, default=20)
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="leave out of the system prefix what begins so: a section ('# How to work'), a list ('Agents:') or lines ('- NULL in'); may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a task instead of the table")
     return parser.parse_args(argv)
 
@@ -171,7 +221,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     scores = []
     for task in tasks:
-        score = run_task(task, options, budget, args.max_turns)
+        with leaving_out(args.without):
+            score = run_task(task, options, budget, args.max_turns)
         scores.append(score)
         if args.json:
             print(json.dumps(attrs.asdict(score)), flush=True)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kleene.udfs import memo as memo_module
 from kleene.udfs.memo import MEMO_SCHEMA, Memo, MemoEntry, MemoWriter, memo_key, remembered
 from kleene.udfs.text import clean
 
@@ -32,8 +33,14 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
-@pytest.fixture
-def memo(con: duckdb.DuckDBPyConnection) -> Iterator[Memo]:
+@pytest.fixture(params=[0, 64], ids=["in a join", "by key"])
+def memo(con: duckdb.DuckDBPyConnection, request: pytest.FixtureRequest) -> Iterator[Memo]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memo_module, "BY_KEY", request.param)
+        yield from opened(con)
+
+
+def opened(con: duckdb.DuckDBPyConnection) -> Iterator[Memo]:
     memo = Memo(con, clock=lambda: 2000.0)
     yield memo
     memo.close()
