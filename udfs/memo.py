@@ -113,14 +113,15 @@ class MemoRows:
     def table(self) -> pa.Table:
         """The columns of ``INSERT``. Raises UnicodeEncodeError where a text holds a lone surrogate."""
         size, text = len(self.prompts), pa.large_string()
+        tail, digest = bytes.fromhex(scope(self.route_key, self.spec_digest)), hashlib.sha256
 
         def same(value: object, kind: pa.DataType) -> pa.Array:
             return pa.repeat(pa.scalar(value, kind), size)
 
         return pa.table(
             {
-                "scope": same(scope(self.route_key, self.spec_digest), text),
-                "prompt": pa.array(self.prompts, text),
+                # Here rather than in SQL: a column of the prompts would hold them once more.
+                "key": pa.array([digest(prompt.encode()).digest() + tail for prompt in self.prompts], pa.binary()),
                 "route_key": same(self.route_key, text),
                 "spec_digest": same(self.spec_digest, text),
                 "text": pa.array(self.texts, text),
@@ -334,7 +335,7 @@ WHERE m.created_at >= make_timestamp($since::BIGINT) AND ($unknown OR m.kind IN 
 """
 INSERT_NEW = """
 INSERT INTO memo BY NAME
-SELECT unhex(sha256(prompt) || scope) AS key, route_key, spec_digest, text, kind, input_tokens, output_tokens, dollars, stop, created_at
+SELECT key, route_key, spec_digest, text, kind, input_tokens, output_tokens, dollars, stop, created_at
 FROM kleene_memo_entries
 """
 INSERT = f"""
@@ -511,6 +512,7 @@ def memo_key(route_key: str, spec_digest: str, prompt: str) -> bytes:
 
 
 def key_of(prompt: str, scope: str) -> bytes:
+    """The key of a prompt in a ``scope`` (that function's)."""
     return hashlib.sha256(clean(prompt).encode()).digest() + bytes.fromhex(scope)
 
 
@@ -546,32 +548,27 @@ def singles(entries: Entries) -> list[MemoEntry]:
 
 def entry_table(entries: Entries, now: float) -> pa.Table:
     """The entries as columns, the last of each key only."""
-    blocks = [e for e in entries if isinstance(e, MemoRows)]
     alone = [e for e in entries if not isinstance(e, MemoRows)]
-    if blocks:
-        with contextlib.suppress(UnicodeEncodeError):
-            seen: dict[tuple[str, str], set[str]] = {}
-            for b in blocks:
-                seen.setdefault((b.route_key, b.spec_digest), set()).update(b.prompts)
-            for e in alone:
-                seen.setdefault((e.route_key, e.spec_digest), set()).add(clean(e.prompt))
-            if sum(map(len, seen.values())) == rows_of(entries):
-                return pa.concat_tables([*(b.table() for b in blocks), _entry_table(alone, now)])
-        alone = singles(entries)
-    return _entry_table(list({(e.route_key, e.spec_digest, clean(e.prompt)): e for e in alone}.values()), now)
+    try:
+        blocks = [e.table() for e in entries if isinstance(e, MemoRows)]
+    except UnicodeEncodeError:
+        blocks, alone = [], singles(entries)
+    table = pa.concat_tables([*blocks, _entry_table(alone, now)])
+    keys = table["key"].to_pylist()
+    if len(set(keys)) == len(keys):
+        return table
+    return _entry_table(list(dict(zip(map(_key, one := singles(entries)), one, strict=True)).values()), now)
+
+
+def _key(entry: MemoEntry) -> bytes:
+    return memo_key(entry.route_key, entry.spec_digest, entry.prompt)
 
 
 def _entry_table(last: list[MemoEntry], now: float) -> pa.Table:
-    scopes: dict[tuple[str, str], str] = {}
-    for e in last:
-        pair = (e.route_key, e.spec_digest)
-        if pair not in scopes:
-            scopes[pair] = scope(*pair)
     made = [int((now if e.created_at is None else e.created_at) * 1e6) for e in last]
     return pa.table(
         {
-            "scope": text_array([scopes[e.route_key, e.spec_digest] for e in last]),
-            "prompt": text_array([e.prompt for e in last]),
+            "key": pa.array(map(_key, last), pa.binary()),
             "route_key": text_array([e.route_key for e in last]),
             "spec_digest": text_array([e.spec_digest for e in last]),
             "text": text_array([e.text for e in last]),

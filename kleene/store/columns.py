@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -75,7 +75,7 @@ class CallColumns:
                 found[column] = text_array(values) if types[column] == "VARCHAR" else pa.array(values, kind)
         return pa.table(found)
 
-    def lines(self) -> list[bytes]:
+    def lines(self) -> Iterator[bytes]:
         """The event file's lines, as ``eventfile.line`` writes those of single calls but for the order of their keys."""
         event, text = self.event, encode_basestring
         head = ENCODER.encode({"event": "CallFinished", **self.common})[:-1]
@@ -92,11 +92,11 @@ class CallColumns:
             self.prompts,
             self.replies,
         )
-        return [
+        return (
             f'{head},"at":{at!r},"call":{text(call)},"site":{sites[site]},"digest":"{digest}","started_at":{started!r},"input_tokens":{asked},'
             f'"output_tokens":{said},"dollars":{dollars!r},"prompt":{text(prompt)},"reply":{text(reply)}}}\n'.encode()
             for at, call, site, digest, started, asked, said, dollars, prompt, reply in zip(*columns, strict=True)
-        ]
+        )
 
     def forms(self) -> list[dict[str, Any]]:
         """The calls one by one, as ``Forms`` gives events."""

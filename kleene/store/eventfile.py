@@ -11,6 +11,7 @@ from typing import Any
 from kleene.udfs.text import clean
 
 ROTATE_BYTES = 64_000_000
+WRITTEN_AT_ONCE = 1_000_000  # bytes, about
 SEALED = "EventsSealed"  # the first line of a file: it says whose it is, and is no event
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)  # json.dumps builds one a call
 
@@ -30,7 +31,7 @@ def older(path: Path) -> Path:
 
 
 class EventFile:
-    """Appends events, for one thread. Each batch is one write to a file in append mode, so that several writers do not mix lines.
+    """Appends events, for one thread. Whole lines are written to a file in append mode, so that several writers do not mix them.
 
     ``head`` is the line that a new file begins with.
     """
@@ -49,17 +50,14 @@ class EventFile:
 
     def write(self, lines: Iterable[bytes]) -> None:
         """Like ``append``, of events as ``line`` gives them."""
-        data = b"".join(lines)
-        if not data:
-            return
-        descriptor = self._open()
-        if self._empty:
-            data = self._head + data
-        if self._torn:
-            data = b"\n" + data
-        self._torn, self._empty = True, False
-        while data:
-            data = data[os.write(descriptor, data) :]
+        descriptor: int | None = None
+        for data in joined(lines):
+            if descriptor is None:
+                descriptor = self._open()
+                data = (b"\n" if self._torn else b"") + (self._head if self._empty else b"") + data
+            self._torn, self._empty = True, False
+            while data:
+                data = data[os.write(descriptor, data) :]
         self._torn = False
 
     def close(self) -> None:
@@ -92,6 +90,20 @@ class EventFile:
             else:
                 self._torn = False
         return self._descriptor
+
+
+def joined(lines: Iterable[bytes], most: int = WRITTEN_AT_ONCE) -> Iterator[bytes]:
+    """The lines in pieces of about ``most`` bytes, so that they are not all held twice; none where there are none."""
+    part: list[bytes] = []
+    held = 0
+    for one in lines:
+        part.append(one)
+        held += len(one)
+        if held > most:
+            yield b"".join(part)
+            part, held = [], 0
+    if part:
+        yield b"".join(part)
 
 
 def line(event: dict[str, Any]) -> bytes:

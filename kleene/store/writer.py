@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import operator
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -155,21 +156,22 @@ class TraceWriter:
         return events if events or not self._closed else None
 
     def _write(self, events: list[tuple[Event, bool]]) -> None:
-        batch, lines = Batch(TRACE), []
+        batch = Batch(TRACE)
+        lines: list[Iterable[bytes]] = []
         for event, trace_text in events:
             if isinstance(event, CallsFinished):
                 block = CallColumns.of(event, trace_text=trace_text)
                 batch.add_block(block)
-                lines += block.lines()
+                lines.append(block.lines())
                 continue
             form = self._forms.of(event)
             if not trace_text:
                 hide_texts(form)
             batch.add(form)
-            lines.append(line(form))
+            lines.append((line(form),))
         if self._file is not None:
             try:
-                self._file.write(lines)
+                self._file.write(itertools.chain.from_iterable(lines))
             except OSError as error:
                 self._problem(f"the event file {self._file.path} was not written: {error.strerror}")
         if self._kept is not None:
