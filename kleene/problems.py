@@ -86,6 +86,9 @@ def _hint(text: str, message: str, rest: str, catalog: Catalog | None) -> str | 
             return f"it is called in a query: SELECT {near}(...)"
         if near is not None:
             return f"did you mean {near}? {catalog.functions[near.lower()].signature()}"
+    there = re.match(r"(Table|View) with name \"?([^\"]+?)\"? already exists", message)
+    if there:
+        return f"CREATE OR REPLACE {there[1].upper()} makes it anew; what was made before an error has stayed"
     near_duckdb = re.search(r"Did you mean \"?([^\"?\n]+)\"?\??", text)
     if near_duckdb and _is_near(message, near_duckdb.group(1)):
         return f"did you mean {near_duckdb.group(1).strip()}?"

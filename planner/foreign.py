@@ -93,7 +93,9 @@ OTHER_ARGUMENTS = {name: ways for names, ways in _SIGNATURES.items() for name in
 """Of functions that DuckDB has, with other arguments than elsewhere."""
 
 
+NO_MACRO = "Use CREATE FUNCTION name(arg TYPE) RETURNS TYPE AS SQL (SELECT ...)."
 _FORMS = (
+    (r"create\s+(or\s+replace\s+)?(temp\w*\s+)?macro\b", NO_MACRO),
     (r"create\s+(or\s+replace\s+)?type\b", "Write the type where it is used: CREATE TABLE t (mood ENUM ('good', 'bad'), place STRUCT(x BIGINT, y BIGINT))"),
     (r"show\s+(?!tables\b)", "SHOW TABLES lists the tables, DESCRIBE t shows the columns of one"),
     (r"(load|install)\b", "Everything that can be used is loaded"),

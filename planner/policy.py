@@ -20,7 +20,7 @@ from kleene.planner import nodes
 from kleene.planner.calls import all_in
 from kleene.planner.dialect import CallSQL, function_name
 from kleene.planner.errors import PolicyError, did_you_mean
-from kleene.planner.foreign import in_duckdb
+from kleene.planner.foreign import NO_MACRO, in_duckdb
 from kleene.planner.settings import setting_key
 from kleene.planner.statements import Statement, span_of
 
@@ -70,7 +70,6 @@ _HINTS: tuple[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], str, str], ...]
     ((nodes.Prepare, nodes.Execute), "PREPARE and EXECUTE", "Write the statement itself."),
     (exp.Into, "SELECT INTO", "Use CREATE TABLE t AS SELECT ..."),
 )
-_MACRO_HINT = "Use CREATE FUNCTION name(arg TYPE) RETURNS TYPE AS SQL (SELECT ...)."
 _FILES = ("files", "lines", "grep", "read", "search")
 
 
@@ -225,7 +224,7 @@ class _Check:
     def _create(self, node: exp.Create) -> None:
         kind = str(node.args.get("kind")).upper()
         if kind in ("FUNCTION", "MACRO"):
-            self._refuse("a macro is not available here", _MACRO_HINT)
+            self._refuse("a macro is not available here", NO_MACRO)
         if kind not in ("TABLE", "VIEW"):
             self._refuse(
                 f"CREATE {kind} is not available here",

@@ -9,6 +9,7 @@ prefix cache finds it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,6 +28,8 @@ AUTO_CHARACTERS = 12_000
 WINDOW_SHARE = 0.5  # of a model's context that a batch's prompts may fill
 MAX_REPLY_TOKENS = 16_384
 SHORTEST_SHARED = 24  # a common beginning shorter than this is repeated in each item
+SENTENCE = re.compile(r"(?<=[.:;?!>)\]])[ ]|\n")  # the blank after the end of one, or a line's end
+BLANK = re.compile(r"[ ]")
 OPEN, CLOSE = "<item n=", "</item>"
 
 HEAD = "Below are separate prompts, each with a number. Answer each one by itself, as if it were the only one."
@@ -118,27 +121,34 @@ def batch_text(prompts: Sequence[str]) -> str:
 
 
 def shared_ending(prompts: Sequence[str]) -> str:
-    """The text that all prompts end with, from a space or line end on; empty where it is short.
+    """The text that all prompts end with, from where a sentence or a line ends; empty where it is short.
 
-    >>> shared_ending(["a\\nIs this a complaint? Answer kindly.", "b\\nIs this a complaint? Answer kindly."])
-    '\\nIs this a complaint? Answer kindly.'
+    >>> shared_ending(["a. Thank you. Is this a complaint? Answer kindly.", "b. Thank you. Is this a complaint? Answer kindly."])
+    ' Thank you. Is this a complaint? Answer kindly.'
     """
-    return shared_beginning([prompt[::-1] for prompt in prompts])[::-1]
+    common = common_beginning([prompt[::-1] for prompt in prompts])[::-1]
+    found = SENTENCE.search(common) or BLANK.search(common)
+    return common[found.start() :] if found and len(common) - found.start() >= SHORTEST_SHARED else ""
 
 
 def shared_beginning(prompts: Sequence[str]) -> str:
-    """The text that all prompts begin with, up to a space or line end; empty where it is short.
+    """The text that all prompts begin with, up to where a sentence or a line ends; empty where it is short. What the items happen to begin
+    with stays theirs.
 
-    >>> shared_beginning(["Is this a complaint? Review: a", "Is this a complaint? Review: b"])
-    'Is this a complaint? Review: '
+    >>> shared_beginning(["Is this a complaint? Letter: Dear Ann", "Is this a complaint? Letter: Dear Bo"])
+    'Is this a complaint? Letter: '
     """
+    common = common_beginning(prompts)
+    found = [m.end() for m in SENTENCE.finditer(common)] or [m.end() for m in BLANK.finditer(common)]
+    return common[: found[-1]] if found and found[-1] >= SHORTEST_SHARED else ""
+
+
+def common_beginning(prompts: Sequence[str]) -> str:
+    """What all begin with, and after which each has something left."""
     first, last = min(prompts), max(prompts)
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     common = first[:length]
-    if common in prompts:  # one prompt would have nothing left in its item
-        common = common[:-1]
-    cut = max(common.rfind(" "), common.rfind("\n")) + 1
-    return common[:cut] if cut >= SHORTEST_SHARED else ""
+    return common[:-1] if common in prompts else common
 
 
 def batch_schema(lane: Lane) -> str:

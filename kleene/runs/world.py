@@ -24,6 +24,8 @@ from kleene.result import Result
 from kleene.runs.journal import Ended, Journal
 from kleene.runs.record import SessionState
 from kleene.runs.tables import FIRST_ROWS, outcome_of
+from kleene.session.render import TYPE
+from kleene.session.text import one_line
 from kleene.session.world import AgentView, CatalogView, ColumnView, FunctionView, Outcome, TableView
 from kleene.udfs.events import Event, SessionFinished, TurnFinished
 from kleene.udfs.protocols import Reply, Request
@@ -122,7 +124,11 @@ class SessionWorld:
         text = result.plan if result.plan is not None else self._said
         if text is not None:
             return Outcome(message=text, usage=result.usage, warnings=result.warnings)
-        return attrs.evolve(_named(tree, outcome_of(result)), sought=sought(tree))
+        outcome = attrs.evolve(_named(tree, outcome_of(result)), sought=sought(tree))
+        # Its types were just written, and every turn after this one reads them again.
+        if isinstance(tree, nodes.CreateFunction) and outcome.message:
+            return attrs.evolve(outcome, message=one_line(outcome.message, TYPE))
+        return outcome
 
     def effects_done(self) -> list[tuple[str, str]]:
         """The uses of the running CALL that were done before the turn ran again, with their rows (``kleene.effects.Kept``)."""
@@ -171,7 +177,7 @@ class SessionWorld:
             "ORDER BY column_index LIMIT 40",
             [self.state.schema, table],
         ).fetchall()
-        return ", ".join(f"{written(name)} {kind}" for name, kind in found)
+        return ", ".join(f"{written(name)} {one_line(kind, TYPE)}" for name, kind in found)
 
     # -- turns -----------------------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import attrs
 
 from kleene.planner.errors import number
 from kleene.planner.identifiers import written
+from kleene.planner.roles import ROLES
 from kleene.planner.specs import BudgetLimits
 from kleene.session.text import count, one_line, tokens
 from kleene.session.world import CatalogView, FunctionView, TableView
@@ -28,7 +29,7 @@ turn, until FINAL. You have {turns}.
 A few words of plain text if they help, then one ```sql fence with the statements to run, separated by semicolons. Only that fence runs \
 (```` if its SQL holds ```). Statements run in order; the first error stops the rest.
 You see 20 rows of a result, or up to 100 that have 4,000 characters in all, and 200 characters a cell, more when rows are few: one row shows \
-up to 4,000 characters of a cell, its beginning and its end, or what is around the text that LIKE, a regular expression or grep looked for. Text with line ends is shown as E'...'."""
+up to 4,000 characters of a cell, its beginning and its end, or what is around the text that LIKE, a regular expression or grep looked for. A reply shows some 20,000 characters in all. Text with line ends is shown as E'...'."""
 
 _LANGUAGE = """\
 # Language
@@ -47,10 +48,10 @@ _EXPAND = "- Many items from one text: FROM mails m CROSS JOIN LATERAL expand('P
 _AGG = "- One text from many rows: SELECT day, llm_agg('Summarise these notes', text ORDER BY ordinal) FROM notes GROUP BY day."
 
 _CHILDREN = (
-    "- A part that needs reading and judging over several turns goes to a child session, one a distinct row, with its own table ctx: FROM mails m "
-    "CROSS JOIN LATERAL rlm('Which sums does he owe?', m.text) r, one row for each row of its FINAL: r.answer its first column, r.detail all of them as JSON. "
-    "rlm(question, (SELECT ...)) hands over rows, spawn('agent', task, context) asks an agent. A child takes several calls: where one prompt does, "
-    "use llm. A child that did not finish gives a NULL answer, and detail says why."
+    "- What needs several steps of reading and judging goes to a child session, one a distinct row, with its own table ctx: FROM mails m "
+    "CROSS JOIN LATERAL rlm('Which sums does he owe?', m.text) r, one row for each row of its FINAL: r.answer its first column, r.detail all of them as JSON "
+    "(and why, where answer is NULL). rlm(question, (SELECT ...)) hands over rows, spawn('agent', task, context) asks an agent. "
+    "A child takes several calls: where one prompt does, use llm."
 )
 
 _CHOICES = (
@@ -72,16 +73,20 @@ _OPTIONS_SAID = " (those of text also take model := 'alias', effort := 'low')"
 
 _STRATEGY = """\
 # How to work
-1. Look first: count rows, sum(length(text)), the first rows, LIMIT 5. If what you need is small, read it and FINAL at once.
-2. Locate with plain SQL, which is free: ILIKE, regexp_matches, joins, dates. Count, add, sort and compare with SQL, never with a model. \
-Sentences made by a pattern: replace names and numbers, GROUP BY, read the distinct ones.
+1. Look first: count rows, sum(length(text)), the first rows. If what you need is small, read it and FINAL at once.
+2. Locate, count, add, sort and compare with plain SQL, which is free. What stands around a word: \
+unnest(regexp_extract_all(text, '(?is).{0,200}(?:rent|lease).{0,200}')). Sentences made by a pattern: replace names and numbers, GROUP BY, \
+read the distinct ones.
 3. Read a passage in slices under 4,000 characters, string_agg(text, chr(10) ORDER BY ordinal) AS t of a few rows, several such statements a \
-turn. Texts hold line ends: replace(text, chr(10), ' ') before you match a phrase. A table of contents repeats headings.
-4. Partition what is long: GROUP BY ordinal // 20 with string_agg(text, chr(10) ORDER BY ordinal). Never select a long text whole.
-5. Map: one statement that calls a model on the rows that remain, typed results into a table: CREATE TABLE facts AS SELECT ... Try it on \
-LIMIT 3 and look at the answers before you run it on all.
-6. Aggregate the typed columns with SQL, check what surprises you in the source rows, then FINAL.
+turn. Texts hold line ends: replace(text, chr(10), ' ') before you match a phrase.
+4. Map the rows that remain with a model, typed results into a table, long texts in parts (GROUP BY ordinal // 20): CREATE TABLE facts AS \
+SELECT ... Try it on LIMIT 3 first. Then aggregate with SQL, check what surprises you, FINAL.
 A table plan(step, status), with todo, doing and done, is summed up after each turn."""
+
+
+_TOLD = ("llm", "llm_agg", "expand", "rlm", "spawn")  # their use is shown above the list
+_BESIDE = ("spawn_async", "await", "send", "inbox")
+_KNOWN = {role.name: role.description for role in ROLES}
 
 
 @attrs.frozen
@@ -169,9 +174,10 @@ def catalog_text(catalog: CatalogView) -> str:
     """Tables with columns and rows, functions by group, agents. An empty group is left out; a long list of tables ends in names."""
     lines = _tables(catalog.tables)
     shared = any(_OPTIONS in f.signature for f in catalog.model_calls)
+    beside = tuple(f for f in catalog.sessions if _bare(f) in _BESIDE)
     groups = (
         ("Model calls" + (_OPTIONS_SAID if shared else ""), catalog.model_calls),
-        ("Child sessions (in FROM)", catalog.sessions),
+        ("Child sessions (in FROM)", tuple(f for f in catalog.sessions if f not in beside)),
         ("Read tools (in FROM)", catalog.read_tools),
         ("Tools with effects (CALL)", catalog.effect_tools),
         ("Declared functions", catalog.declared),
@@ -179,10 +185,18 @@ def catalog_text(catalog: CatalogView) -> str:
     for title, functions in groups:
         if functions:
             lines.append(f"{title}:")
-            lines.extend(_described(f.signature.replace(_OPTIONS, ""), f.description) for f in functions)
+            lines.extend(
+                _described(f.signature.replace(_OPTIONS, ""), "" if _bare(f) in _TOLD else f.description)
+                for f in functions
+            )
+        if beside and functions and functions[0] in catalog.sessions:
+            lines.append(f"- {', '.join(map(_bare, beside))}: for children that run beside you (SHOW FUNCTIONS)")
     if catalog.agents:
         lines.append("Agents:")
-        lines.extend(_described(a.name, a.description) for a in catalog.agents)
+        standard = [a.name for a in catalog.agents if _KNOWN.get(a.name) == a.description]
+        lines.extend(_described(a.name, a.description) for a in catalog.agents if a.name not in standard)
+        if standard:
+            lines.append(f"- {', '.join(standard)}")
     return "\n".join(lines)
 
 

@@ -1,7 +1,8 @@
 """Writes results, errors and the footer for a model: exact, compact, and the same text for the same outcome.
 
 A table is a header (`name TYPE | name TYPE`), one line a row and the count of rows. Twenty rows are shown, or as many more, up to 100, as
-have 4,000 characters in all; a cell has 200 characters, or more where few rows leave room: the cells of a column share 20 x 200. Rows too
+have 4,000 characters in all; a cell has 200 characters, or more where few rows leave room: the cells of a column share 20 x 200. What is over by less than a quarter is
+shown whole, as cutting it would save little and cost a turn. Rows too
 wide to read as lines are written as records, a line a column. A cut cell shows its beginning and its end, or, where the statement looked for
 a text that stands between them, what is around that.
 """
@@ -9,6 +10,7 @@ a text that stands between them, what is around that.
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 
 import attrs
 
@@ -37,6 +39,9 @@ class Limits:
         """Characters for each cell when ``rows`` rows are shown."""
         return max(self.cell, self.rows * self.cell // max(1, rows))
 
+
+TYPE = 60
+"""Characters of a type: a STRUCT of ENUMs can take more than the rows."""
 
 SHORT = Limits(rows=3, most=3, cell=100, table=1_000)
 """For the later results of a turn that has shown a great deal already."""
@@ -109,7 +114,7 @@ def _against(used: int, left: int | None, noun: str) -> str:
 
 
 def _rows(result: Outcome, limits: Limits) -> list[str]:
-    place = finder(result.sought)
+    place, short = finder(result.sought), limits is SHORT
     shown = result.rows[: max(limits.rows, _fitting(result, limits))]
     lines: list[str] = []
     while True:
@@ -121,24 +126,27 @@ def _rows(result: Outcome, limits: Limits) -> list[str]:
         # Fewer rows must not mean wider cells here: the table is already too large.
         limits = attrs.evolve(limits, rows=len(shown))
     lines.extend(_rest(result, len(shown)))
-    lines.extend(_cut_note(result, shown, width, place))
+    lines.extend(_cut_note(result, shown, width, place, short=short))
     return lines
 
 
 def _fitting(result: Outcome, limits: Limits) -> int:
-    """How many rows from the first have no more than ``fill`` characters in all, each cell cut as it would be."""
-    used = 0
-    for position, row in enumerate(result.rows[: limits.most]):
-        used += sum(3 + min(limits.cell, len(v) if isinstance(v, str) else len(plain(v))) for v in row)
-        if used > limits.fill:
-            return position
-    return limits.most
+    """How many rows from the first have no more than ``fill`` characters in all, each cell cut as it would be; all where they are hardly more."""
+    rows = result.rows[: limits.most]
+    sizes = list(accumulate(sum(3 + min(limits.cell, _size(v)) for v in row) for row in rows))
+    if not sizes or (len(rows) == result.row_count and sizes[-1] <= limits.fill + limits.fill // 4):
+        return limits.most
+    return sum(size <= limits.fill for size in sizes)
+
+
+def _size(value: object) -> int:
+    return len(value if isinstance(value, str) else plain(value))
 
 
 def _lines(
     result: Outcome, shown: list[tuple[object, ...]], width: int, limits: Limits, place: re.Pattern[str] | None
 ) -> list[str]:
-    header = " | ".join(f"{_name(n)} {t}" for n, t in zip(result.columns, result.types, strict=True))
+    header = " | ".join(f"{_name(n)} {one_line(t, TYPE)}" for n, t in zip(result.columns, result.types, strict=True))
     table = [[cell(v, t, width=width, place=place) for v, t in zip(row, result.types, strict=True)] for row in shown]
     lines = [" | ".join(row) for row in table]
     if len(result.columns) == 1 or max(map(len, lines), default=0) <= limits.line:
@@ -159,10 +167,14 @@ def _rest(result: Outcome, shown: int) -> list[str]:
     return [f"... {more:,} more {'row' if more == 1 else 'rows'} of the statement's {result.row_count:,}: {way}"]
 
 
-def _cut_note(result: Outcome, shown: list[tuple[object, ...]], width: int, place: re.Pattern[str] | None) -> list[str]:
+def _cut_note(
+    result: Outcome, shown: list[tuple[object, ...]], width: int, place: re.Pattern[str] | None, *, short: bool
+) -> list[str]:
     cut = [i for i in range(len(result.columns)) if any(is_cut(row[i], width=width) for row in shown)]
     if not cut:
         return []
+    if short:
+        return ["cut cells: this turn has shown a great deal already; the next turn shows more"]
     whole = Limits().width(1)
     texts = [i for i in cut if result.types[i].upper() == "VARCHAR"]
     if not texts:

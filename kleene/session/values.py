@@ -10,12 +10,14 @@ import datetime as dt
 import math
 import re
 import struct
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 from kleene.session.text import middle
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+SHORTEST_TEXT = 50  # characters of a list's texts below which rather fewer of them are shown
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 # A bare text that would read as another value: NULL, or the whole of a quoted literal.
 _AMBIGUOUS = re.compile(r"\A(?:NULL|\s.*|.*\s|[eE]?'.*)\Z", re.DOTALL)
@@ -25,14 +27,15 @@ def cell(value: Any, type_name: str = "", *, width: int = 200, place: re.Pattern
     """One value, at most about ``width`` characters of it. A longer text keeps its head and its tail, and says how long it is; where
     ``place`` matches in neither, what stands around its first match is kept instead."""
     if isinstance(value, str):
-        return _cut_text(value, width, place) if len(value) > width else literal(value)
-    text = plain(value, type_name)
-    return middle(text, width)
+        return _cut_text(value, width, place) if is_cut(value, width=width) else literal(value)
+    if is_cut(value, width=width) and is_list_of_texts(value):
+        return _cut_list(value, width, place)
+    return middle(plain(value, type_name), width) if is_cut(value, width=width) else plain(value, type_name)
 
 
 def is_cut(value: Any, *, width: int) -> bool:
-    """True when ``cell`` would leave out a part of the value."""
-    return len(value if isinstance(value, str) else plain(value)) > width
+    """True when ``cell`` would leave out a part of the value: what is longer by less than a quarter is shown whole."""
+    return len(value if isinstance(value, str) else plain(value)) > width + width // 4
 
 
 def window(text: str, width: int, place: re.Pattern[str] | None) -> tuple[int, int] | None:
@@ -129,6 +132,23 @@ def _cut_text(text: str, width: int, place: re.Pattern[str] | None) -> str:
     escaped = _CONTROL.search(head + end) is not None
     first, last = (f"E'{_escape(t)}'" if escaped else t for t in (head, end))
     return f"{first} …[{len(text):,} characters]… {last}"
+
+
+def is_list_of_texts(value: Any) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and all(isinstance(v, str) for v in value)
+        and not hasattr(value, "nanoseconds")
+    )
+
+
+def _cut_list(texts: Sequence[str], width: int, place: re.Pattern[str] | None) -> str:
+    """A list's texts share the width, each cut by itself: what is looked for stands in any of them."""
+    shown = texts[: max(1, width // SHORTEST_TEXT)]
+    each = width // len(shown)
+    cells = [_cut_text(t, each, place) if is_cut(t, width=each) else _nested(t) for t in shown]
+    more = len(texts) - len(shown)
+    return "[" + ", ".join(cells) + (f", …{more:,} more" if more else "") + "]"
 
 
 def _quote(text: str) -> str:

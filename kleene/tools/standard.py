@@ -38,7 +38,7 @@ FILES = Tool(
     columns=_params("path", size="BIGINT", mtime="TIMESTAMP", kind="VARCHAR"),
     run=_lazy("reading", "files"),
     volatility=Volatility.STABLE,
-    description="what a glob means in the workspace: '**' all, '*.md' by name at any depth, './*' the top; kind: file, folder, link, other",
+    description="what a glob means here: '**' all, '*.md' by name at any depth, './*' the top; kind: file, folder",
 )
 LINES = Tool(
     name="lines",
@@ -65,7 +65,7 @@ READ_PAGES = Tool(
     columns=_params(page="BIGINT", title="VARCHAR", text="VARCHAR"),
     run=_lazy("reading_documents", "read_pages"),
     volatility=Volatility.STABLE,
-    description="a document page by page: PDF pages, slides, sheets as CSV, a mail and its attachments, sections of all else",
+    description="a document by pages: of PDF, slides, sheets as CSV, a mail and its attachments, sections of others",
 )
 READ_TABLE = Tool(
     name="read_table",
@@ -74,7 +74,7 @@ READ_TABLE = Tool(
     columns=_params("sheet", row="BIGINT", cells="JSON"),
     run=_lazy("reading_documents", "read_table"),
     volatility=Volatility.STABLE,
-    description="the rows of a document's tables (XLSX, CSV, DOCX, PPTX, HTML): cells->>'Column'; header 0: no names, A, B, ...",
+    description="the rows of tables in XLSX, CSV, DOCX, PPTX, HTML: cells->>'Column'; header 0: no names, A, B, ...",
 )
 GREP = Tool(
     name="grep",
@@ -101,7 +101,7 @@ CHUNKS = Tool(
     columns=_params(ordinal="BIGINT", text="VARCHAR", tokens="BIGINT"),
     run=_lazy("chunking", "chunks"),
     volatility=Volatility.IMMUTABLE,
-    description="a text in pieces of at most size tokens (4 characters each), cut at headings, paragraphs, lines, sentences",
+    description="a text in pieces of at most size tokens (4 characters each), cut at headings, paragraphs, sentences",
 )
 ENV = Tool(
     name="env",

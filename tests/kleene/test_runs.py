@@ -341,3 +341,21 @@ def test_a_fault_of_the_data_is_told_and_the_session_goes_on() -> None:
         run = k.run("Go")
     assert run.outcome == "final"
     assert script.told(1).startswith("error: Could not convert string 'x' to INT32")
+
+
+def test_what_stays_of_a_turn_that_failed_and_what_no_macro_is_are_said() -> None:
+    kind = "STRUCT(want ENUM('money back', 'another one', 'an apology', 'nothing at all'), why VARCHAR)"
+    script = Script(
+        sql(
+            f"CREATE FUNCTION f(x TEXT) RETURNS {kind} AS PROMPT '{{x}}'; CREATE TABLE t AS SELECT NULL::{kind} AS a; CREATE MACRO g(x) AS 'a' || x"
+        ),
+        sql("CREATE TABLE t AS SELECT 2 AS a"),
+        sql("FINAL(1)"),
+    )
+    with engine(script) as k:
+        assert k.run("Go").outcome == "final"
+    told = script.told(1)
+    assert "\ncreated function f(x TEXT) -> STRUCT(want ENUM('money back'…\n" in told
+    assert "\ncreated table t(a STRUCT(want ENUM('money back', 'another one', 'an apology',…) with 1 row\n" in told
+    assert "\nhint: Use CREATE FUNCTION name(arg TYPE) RETURNS TYPE AS SQL (SELECT ...).\n" in told
+    assert "\nhint: CREATE OR REPLACE TABLE makes it anew; what was made before an error has stayed\n" in script.told(2)

@@ -183,7 +183,7 @@ def test_a_repeated_failing_statement_gets_another_message() -> None:
     assert world.feedback(2).startswith(
         "error: no column bad\n"
         "This statement failed in the same way in turn 1; this is the 2nd time. Do not send it again. What there is now:\n"
-        "Tables:\n- ctx(ordinal BIGINT, text VARCHAR): 3 rows\nModel calls:\n- llm(prompt TEXT) -> TEXT: the reply\n\nturn"
+        "Tables:\n- ctx(ordinal BIGINT, text VARCHAR): 3 rows\nModel calls:\n- llm(prompt TEXT) -> TEXT\n\nturn"
     )
     assert "this is the 3rd time" in world.feedback(3)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import uuid
 from collections import namedtuple
 from decimal import Decimal
@@ -58,10 +59,23 @@ def test_a_long_text_keeps_head_and_tail_and_says_its_length() -> None:
     assert cell(list(range(100)), width=12) == "[0, 1, 2, …[390 characters]… 99]"
 
 
-def test_a_cell_is_cut_only_beyond_its_width() -> None:
-    assert not is_cut("x" * 200, width=200)
-    assert is_cut("x" * 201, width=200)
+def test_a_cell_is_cut_only_beyond_its_width_and_a_quarter() -> None:
+    assert not is_cut("x" * 250, width=200) and cell("x" * 250, width=200) == "x" * 250
+    assert is_cut("x" * 251, width=200) and len(cell("x" * 251, width=200)) < 230
+    assert cell(list(range(8)), width=20) == "[0, 1, 2, 3, 4, 5, 6, 7]"
     assert not is_cut(None, width=4)
+
+
+def test_the_texts_of_a_list_are_cut_each_by_itself() -> None:
+    texts = ["a" * 90 + "needle" + "b" * 90, "short", "c" * 190]
+    assert cell(texts, width=160, place=re.compile("needle")) == (
+        f"[[after 77 characters]… {'a' * 13}needle{'b' * 34} …[56 more], 'short', {'c' * 40} …[190 characters]… {'c' * 13}]"
+    )
+    assert (
+        cell(["x" * 100] * 9, width=100)
+        == f"[{'x' * 38} …[100 characters]… {'x' * 12}, {'x' * 38} …[100 characters]… {'x' * 12}, …7 more]"
+    )
+    assert cell(["it's", None], width=100) == "['it''s', NULL]"
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40))
