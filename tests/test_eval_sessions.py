@@ -59,11 +59,36 @@ def test_a_folder_of_tasks_is_run_and_summed_up(tmp_path: Path, capsys: pytest.C
         ([["-3"]], "number", [[3]], False),
         ([["none"]], "number", [[3]], False),
         ([], "number", [[3]], False),
+        ([[1, "Yes"], [2, "no"], [3, "no"], [4, "no"]], "share", [[1, "yes"], [2, "no"], [3, "no"], [4, "no"]], True),
+        ([[1, "yes"], [2, "no"], [3, "no"]], "share", [[1, "yes"], [2, "no"], [3, "no"], [4, "no"]], False),
+        ([[n, "no"] for n in range(9)], "share", [[1, "no"], [2, "no"]], False),
+        ([], "share", [[1, "no"]], False),
     ],
 )
 def test_answers_are_compared_by_what_they_say(rows: list[Any], check: str, expected: list[Any], right: bool) -> None:
     module = script("eval_sessions")
-    assert module.is_right(rows, module.Task("t", "", (), (), expected, check, 0.01)) is right
+    assert (
+        module.is_right(rows, module.Task("t", "", (), (), expected, check, 0.8 if check == "share" else 0.01)) is right
+    )
+
+
+def test_a_part_of_the_prefix_can_be_left_out(tmp_path: Path) -> None:
+    model = tmp_path / "m.py"
+    model.write_text(
+        "from pathlib import Path\n"
+        f"def solve(request):\n    Path({str(tmp_path / 'seen')!r}).write_text(request.system)\n    return '```sql\\nFINAL(1)\\n```'\n",
+        encoding="utf-8",
+    )
+    argv = ["--model-script", f"{model}:solve", "--only", "letters-to-a-shop"]
+    module = script("eval_sessions")
+    texts = []
+    for left_out in ([], ["--without", "# How to work", "--without", "Agents:", "--without", "- NULL in"]):
+        module.main([*argv, *left_out])
+        texts.append((tmp_path / "seen").read_text(encoding="utf-8"))
+    whole, part = texts
+    assert all(begins in whole for begins in ("\n# How to work\n1. ", "\nAgents:\n- self", "\n- NULL in gives"))
+    assert not any(begins in part for begins in ("# How to work", "1. Look first", "Agents:", "- self", "- NULL in"))
+    assert part.startswith(whole[: whole.index("- NULL in")]) and part.endswith(whole[whole.index("\n\nBudget:") :])
 
 
 def test_every_task_has_its_files_and_an_answer() -> None:
@@ -72,7 +97,7 @@ def test_every_task_has_its_files_and_an_answer() -> None:
     for task in tasks:
         assert task.text
         assert task.expected
-        assert all(path.exists() for path in (*task.context, *task.data)), task.name
+        assert all(path.exists() for path in (*task.context, *task.data, *task.files)), task.name
         json.dumps(task.expected)
 
 
