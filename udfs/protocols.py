@@ -230,7 +230,8 @@ AtOnce: TypeAlias = Callable[[Request], "Reply | None"]
 class CallHandler(Protocol):
     """What dispatch is given. One ``send`` is one request: no retry inside (dispatch retries, so that every request is budgeted).
 
-    A handler may have ``at_once(route) -> AtOnce | None`` for routes that are ``instant``: then prompts are asked in blocks.
+    A handler may have ``at_once(route) -> AtOnce | None`` for routes that are ``instant``: then prompts are asked in blocks. One that ends each
+    ``send`` in time may say ``keeps_time = True``: then its calls are not timed once more.
     """
 
     def route(self, alias: str) -> Route:

@@ -83,6 +83,7 @@ class Sender:
         patience_s: float = RATE_LIMIT_PATIENCE_S,
     ):
         self._handler = handler
+        self._keeps_time = getattr(handler, "keeps_time", False)
         self._gate = gate
         self._retry_waits_s = retry_waits_s
         self._patience_s = patience_s
@@ -142,13 +143,13 @@ class Sender:
         more = () if heard is None else (heard,)
         reservation = await self._reserve(request, route, ledger)
         try:
-            if route.instant:
+            if route.instant or self._keeps_time:
                 reply = await self._handler.send(request, route, *more)
             else:
                 with trio.move_on_after(request.options.timeout + TIMEOUT_SLACK_S) as scope:
                     reply = await self._handler.send(request, route, *more)
-            if not route.instant and scope.cancelled_caught:
-                raise out_of_time(route.model, request.options.timeout)
+                if scope.cancelled_caught:
+                    raise out_of_time(route.model, request.options.timeout)
         except BaseException as failure:
             # What a request without a reply used is not known: what it may be billed stays booked.
             known = isinstance(failure, ProviderError)

@@ -98,13 +98,13 @@ class FunctionModel:
         return self._reply(request, found)
 
     async def send(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """Call the function once. A sync function is no checkpoint: the caller yields between calls."""
+        """Call the function once. A sync function is no checkpoint: the caller yields between calls. The router times it unless it is ``instant``."""
         if request.wants == "embedding" and len(request.messages) > 1:
             raise one_text_only("python", self.name)
         try:
             found = await self._in_thread(request) if self.threads else self.fn(request)
             if type(found) is not str and inspect.isawaitable(found):
-                found = await self._in_time(request, found)
+                found = await (self._in_time(request, found) if self.instant else self._awaited(found))
         except ProviderError:
             raise
         except Exception as error:

@@ -46,6 +46,7 @@ class Recorder:
         self, handler: Handler, path: str | Path, about: Mapping[str, Any] | None = None, *, version: str = ""
     ) -> None:
         self._handler = handler
+        self.keeps_time: bool = getattr(handler, "keeps_time", False)
         self._path = Path(path)
         self._lock = threading.Lock()
         self._lines: list[dict[str, Any]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import attrs
 
@@ -67,6 +67,8 @@ class Router:
     route, so that what is remembered is remembered for the model that answered. ``route`` gives the first candidate whose breaker is not
     open. An alias of the standard four that is not defined is worker, else root, else the first that is defined.
     """
+
+    keeps_time: ClassVar[bool] = True
 
     aliases: Mapping[str, Alias]
     make: Callable[[str], Provider]

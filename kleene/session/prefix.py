@@ -73,14 +73,11 @@ _OPTIONS_SAID = " (those of text also take model := 'alias', effort := 'low')"
 
 _STRATEGY = """\
 # How to work
-1. Look first: count rows, sum(length(text)), the first rows. If what you need is small, read it and FINAL at once.
-2. Locate, count, add, sort and compare with plain SQL, which is free. What stands around a word: \
-unnest(regexp_extract_all(text, '(?is).{0,200}(?:rent|lease).{0,200}')). Sentences made by a pattern: replace names and numbers, GROUP BY, \
-read the distinct ones.
-3. Read a passage in slices under 4,000 characters, string_agg(text, chr(10) ORDER BY ordinal) AS t of a few rows, several such statements a \
-turn. Texts hold line ends: replace(text, chr(10), ' ') before you match a phrase.
-4. Map the rows that remain with a model, typed results into a table, long texts in parts (GROUP BY ordinal // 20): CREATE TABLE facts AS \
-SELECT ... Try it on LIMIT 3 first. Then aggregate with SQL, check what surprises you, FINAL.
+Look first: count rows, sum(length(text)), the first rows; what is small is read whole. Locate, count, add and compare with plain SQL, which is \
+free. What stands around a word: unnest(regexp_extract_all(text, '(?is).{0,200}(?:rent|lease).{0,200}')). Sentences made by a pattern: replace \
+names and numbers, GROUP BY, read the distinct ones. A passage is read in slices under 4,000 characters, string_agg(text, chr(10) ORDER BY \
+ordinal) AS t of a few rows, several such statements a turn. Map what remains with a model, typed results into a table, long texts in parts, on \
+LIMIT 3 first. Then aggregate with SQL, check what surprises you, FINAL.
 A table plan(step, status), with todo, doing and done, is summed up after each turn."""
 
 
