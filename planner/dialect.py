@@ -300,6 +300,28 @@ class _Parser(OwnGrammar):
         literal.meta["close"] = end
         return literal
 
+    def _parse_type(self, parse_interval: bool = True, fallback_to_identifier: bool = False) -> exp.Expr | None:
+        """A column whose name is a type's, as ``text`` and ``date`` are, and a part of it: ``text[:80]`` is no array type where a value stands."""
+        if (
+            self._curr
+            and self._next
+            and self._next.token_type == TokenType.L_BRACKET
+            and self._curr.token_type in self.TYPE_TOKENS - self.NESTED_TYPE_TOKENS
+            and not self._is_array_literal()
+        ):
+            return self._parse_column()
+        return super()._parse_type(parse_interval, fallback_to_identifier)
+
+    def _is_array_literal(self) -> bool:
+        """Whether an array type stands here, and then a string of it: ``INTEGER[] '[1]'``."""
+        kinds = [token.token_type for token in self._tokens[self._index + 1 :][:7]]
+        while kinds[:1] == [TokenType.L_BRACKET]:
+            end = 2 if kinds[1:2] == [TokenType.NUMBER] else 1
+            if kinds[end : end + 1] != [TokenType.R_BRACKET]:
+                return False
+            kinds = kinds[end + 1 :]
+        return kinds[:1] == [TokenType.STRING]
+
     def _parse_types(
         self,
         check_func: bool = False,
