@@ -22,6 +22,12 @@ NAMES = (
     re.compile(r"unrecognized configuration parameter \"(\w+)\""),
     re.compile(r"function \"?(\w+)\"? ?(?:\(|does not)"),
 )
+KEYWORDS = frozenset((
+    "anti", "asof", "at", "authorization", "binary", "by", "collation", "columns", "concurrently", "cross", "freeze", "full", "generated", "glob", "ilike",
+    "inner", "is", "isnull", "join", "left", "like", "map", "natural", "notnull", "outer", "overlaps", "positional", "right", "semi", "similar", "struct",
+    "tablesample", "try_cast", "tuple", "unpack", "verbose",
+))  # fmt: skip
+"""Those that name functions and types and no columns, the category ``type_function`` of ``duckdb_keywords()``."""
 CARET = re.compile(r"^LINE (\d+): (.*)\n( *)\^", re.MULTILINE)
 
 
@@ -42,7 +48,7 @@ def from_duckdb(text: str, catalog: Catalog | None = None, statement: Statement 
     span = None if statement is None else _place(text, message, statement)
     return kind_of(
         message,
-        hint=_hint(text, message, rest, catalog),
+        hint=_hint(text, message, rest, catalog) or _keyword(message, span, statement),
         span=span,
         source=None if statement is None else statement.source,
     )
@@ -67,6 +73,16 @@ def _place(text: str, message: str, statement: Statement) -> Span | None:
     return Span.at(statement.source, statement.span.start + found.start(), statement.span.start + found.end())
 
 
+def _keyword(message: str, span: Span | None, statement: Statement | None) -> str | None:
+    """A word that is no name unless quoted, where the syntax goes wrong at it or behind it."""
+    if span is None or statement is None or "syntax error" not in message:
+        return None
+    before = re.search(r"(\w+)\W?\s*$", statement.source[: span.start])
+    words = [*(before.groups() if before else ()), statement.source[span.start : span.end]]
+    found = next((word for word in words if word.lower() in KEYWORDS), None)
+    return f'as a name {found} is written "{found}": it is a keyword' if found else None
+
+
 def _is_near(message: str, suggested: str) -> bool:
     """DuckDB always suggests something; only what resembles a name of the message helps."""
     names = re.findall(r"[A-Za-z_]\w+", message)
@@ -86,6 +102,8 @@ def _hint(text: str, message: str, rest: str, catalog: Catalog | None) -> str | 
             return f"it is called in a query: SELECT {near}(...)"
         if near is not None:
             return f"did you mean {near}? {catalog.functions[near.lower()].signature()}"
+    if "invalid repetition size" in text:
+        return "a repetition is at most 1000: for more around a match, substr(t, instr(t, 'x') - 500, 2000)"
     there = re.match(r"(Table|View) with name \"?([^\"]+?)\"? already exists", message)
     if there:
         return f"CREATE OR REPLACE {there[1].upper()} makes it anew; what was made before an error has stayed"

@@ -149,7 +149,7 @@ def number(value: float) -> str:
 def caret(source: str, span: Span) -> list[str]:
     """The source line that holds the span's start, and a line with carets under it.
 
-    Lines longer than 100 characters are cut around the place.
+    Lines longer than 100 characters are cut around the place, each end that is cut has an ellipsis.
     """
     begin = source.rfind("\n", 0, span.start) + 1
     end = source.find("\n", span.start)
@@ -158,7 +158,8 @@ def caret(source: str, span: Span) -> list[str]:
     width = max(1, min(span.end, begin + len(line)) - span.start)
     if len(line) > 100:
         left = max(0, column - 40)
-        line = line[left : left + 100]
+        more = len(line) > left + 100
+        line = ("…" if left else line[0]) + line[left + 1 : left + 100] + ("…" if more else "")
         column -= left
         width = max(1, min(width, 100 - column))
     prefix = f"line {span.line}: "

@@ -263,3 +263,12 @@ def test_interrupt_ends_a_query(con):
     with pytest.raises(duckdb.InterruptException):
         con.execute("SELECT count(*) FROM range(100000000) a, range(100000) b WHERE a.range + b.range < 0").fetchall()
     assert time.monotonic() - started < 5
+
+
+def test_words_that_name_functions_and_types_but_no_columns(con):
+    from kleene.problems import KEYWORDS
+
+    found = con.execute(
+        "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'type_function'"
+    ).fetchall()
+    assert {name for (name,) in found} == KEYWORDS

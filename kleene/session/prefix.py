@@ -77,7 +77,8 @@ Look first: count rows, sum(length(text)), the first rows; what is small is read
 free. What stands around a word: unnest(regexp_extract_all(text, '(?is).{0,80}(?:rent|lease).{0,80}')). Sentences made by a pattern: replace \
 names and numbers, GROUP BY, read the distinct ones. A passage is read in slices under 4,000 characters, string_agg(text, chr(10) ORDER BY \
 ordinal) AS t of a few rows, several such statements a turn. Map what remains with a model, typed results into a table, long texts in parts, on \
-LIMIT 3 first. Then aggregate with SQL, check what surprises you, FINAL.
+LIMIT 3 first; so too what many words could say, or none does: it costs less than to read on. Then aggregate with SQL, check what surprises you, \
+FINAL.
 A table plan(step, status), with todo, doing and done, is summed up after each turn."""
 
 

@@ -359,3 +359,23 @@ def test_what_stays_of_a_turn_that_failed_and_what_no_macro_is_are_said() -> Non
     assert "\ncreated table t(a STRUCT(want ENUM('money back', 'another one', 'an apology',…) with 1 row\n" in told
     assert "\nhint: Use CREATE FUNCTION name(arg TYPE) RETURNS TYPE AS SQL (SELECT ...).\n" in told
     assert "\nhint: CREATE OR REPLACE TABLE makes it anew; what was made before an error has stayed\n" in script.told(2)
+
+
+def test_what_regular_expressions_and_names_cannot_be_is_told_with_what_can() -> None:
+    script = Script(
+        sql("SELECT regexp_extract_all('a', '.{1100}')"),
+        sql("CREATE TABLE x AS SELECT 1 AS asof, 2 AS d; SELECT coalesce(asof, d) FROM x"),
+        sql(f"SELECT '{'a' * 90}', 1 asof, '{'b' * 90}'"),
+        sql("FINAL(1)"),
+    )
+    with engine(script) as k:
+        assert k.run("Go").outcome == "final"
+    assert script.told(1).startswith(
+        "error: invalid repetition size: {1100}\n"
+        "hint: a repetition is at most 1000: for more around a match, substr(t, instr(t, 'x') - 500, 2000)\n"
+    )
+    assert '\nhint: as a name asof is written "asof": it is a keyword\n' in script.told(2)
+    assert (
+        f"\nline 1: …{'a' * 34}', 1 asof, '{'b' * 53}…\n" + " " * 48 + '^^^^\nhint: as a name asof is written "asof"'
+        in script.told(3)
+    )
