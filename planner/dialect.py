@@ -235,6 +235,8 @@ class _Parser(OwnGrammar):
             tuple[str, bool]
         ] = []  # functions whose arguments are being read, and whether each stands behind a dot
 
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Func]]] = {"ARRAY": exp.Array}  # LIST[...] is a part of a column
+
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
         **{name.upper(): _aggregate(name) for name in AGGREGATES},
         **{name: klass.from_arg_list for name, klass in _CLASSES.items()},
@@ -306,7 +308,8 @@ class _Parser(OwnGrammar):
             self._curr
             and self._next
             and self._next.token_type == TokenType.L_BRACKET
-            and self._curr.token_type in self.TYPE_TOKENS - self.NESTED_TYPE_TOKENS
+            and self._curr.token_type
+            in self.TYPE_TOKENS - {TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT}  # which make values
             and not self._is_array_literal()
         ):
             return self._parse_column()
