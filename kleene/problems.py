@@ -28,6 +28,11 @@ KEYWORDS = frozenset((
     "tablesample", "try_cast", "tuple", "unpack", "verbose",
 ))  # fmt: skip
 """Those that name functions and types and no columns, the category ``type_function`` of ``duckdb_keywords()``."""
+SYNTAX = frozenset((
+    "at", "by", "cross", "full", "glob", "ilike", "inner", "is", "isnull", "join", "left", "like", "natural", "notnull", "outer", "overlaps", "right",
+    "similar",
+))  # fmt: skip
+"""Those of them that a statement is more often made of than a column named after: nothing is said of them."""
 CARET = re.compile(r"^LINE (\d+): (.*)\n( *)\^", re.MULTILINE)
 
 
@@ -79,7 +84,7 @@ def _keyword(message: str, span: Span | None, statement: Statement | None) -> st
         return None
     before = re.search(r"(\w+)\W?\s*$", statement.source[: span.start])
     words = [*(before.groups() if before else ()), statement.source[span.start : span.end]]
-    found = next((word for word in words if word.lower() in KEYWORDS), None)
+    found = next((word for word in words if word.lower() in KEYWORDS - SYNTAX), None)
     return f'as a name {found} is written "{found}": it is a keyword' if found else None
 
 

@@ -366,10 +366,12 @@ def test_what_regular_expressions_and_names_cannot_be_is_told_with_what_can() ->
         sql("SELECT regexp_extract_all('a', '.{1100}')"),
         sql("CREATE TABLE x AS SELECT 1 AS asof, 2 AS d; SELECT coalesce(asof, d) FROM x"),
         sql(f"SELECT '{'a' * 90}', 1 asof, '{'b' * 90}'"),
+        sql("SELECT 1 GROUP BY , 2; SELECT 1"),
         sql("FINAL(1)"),
     )
     with engine(script) as k:
         assert k.run("Go").outcome == "final"
+    assert "as a name" not in script.told(4)
     assert script.told(1).startswith(
         "error: invalid repetition size: {1100}\n"
         "hint: a repetition is at most 1000: for more around a match, substr(t, instr(t, 'x') - 500, 2000)\n"
