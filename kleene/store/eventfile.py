@@ -58,7 +58,8 @@ class EventFile:
             self._torn, self._empty = True, False
             while data:
                 data = data[os.write(descriptor, data) :]
-        self._torn = False
+        if descriptor is not None:
+            self._torn = False
 
     def close(self) -> None:
         """Closes the file; the next ``append`` opens it again."""

@@ -65,6 +65,24 @@ def test_a_torn_line_costs_only_itself(path: Path) -> None:
     assert numbers(path) == [1, 2]
 
 
+def test_a_write_that_broke_off_is_made_up_for_whatever_comes_between(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, write = EventFile(path), os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        write(descriptor, data[:10])
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(os, "write", full)
+        file.append([event(1)])
+    file.append([])
+    file.append([event(2)])
+    file.close()
+    assert numbers(path) == [2]
+
+
 def test_lines_that_are_no_events_are_left_out(path: Path) -> None:
     path.write_bytes(b'[1]\n\n{"run":1}\n\xff\xfe\n{"event":"RunStarted","run":5}\n')
     assert numbers(path) == [5]
