@@ -23,6 +23,9 @@ from kleene.models.tool_words import read_uses
 from kleene.planner.specs import Price
 from kleene.udfs.protocols import ProviderError, Reply, Request, out_of_time
 
+LAST_WORDS_S = 1.0
+"""How long a cancelled coroutine may take to end when its model is closed."""
+
 
 @attrs.define(eq=False)
 class FunctionModel:
@@ -190,8 +193,17 @@ class _AsyncioThread:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
+            self._end_what_runs()
         finally:
             self._loop.close()
+
+    def _end_what_runs(self) -> None:
+        """Cancel what is under way and let it end: a loop that only stops destroys its tasks where they stand."""
+        if running := asyncio.all_tasks(self._loop):
+            for task in running:
+                if not task.cancelling():  # a second cancel would cut short what it does about the first
+                    task.cancel()
+            self._loop.run_until_complete(asyncio.wait(running, timeout=LAST_WORDS_S))
 
     async def run(self, found: Awaitable[Any]) -> Any:
         """Await on the asyncio loop. A trio cancel cancels the asyncio task and does not wait for it."""
@@ -211,6 +223,7 @@ class _AsyncioThread:
                 token.run_sync_soon(wake, result)
 
         future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        future.add_done_callback(lambda _: _close_unstarted(found))
 
         def abort(_: Any) -> trio.lowlevel.Abort:
             nonlocal waiting
@@ -223,6 +236,12 @@ class _AsyncioThread:
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
+
+
+def _close_unstarted(found: Awaitable[Any]) -> None:
+    """What was cancelled before its first step is never awaited, and Python warns of a coroutine left like that."""
+    if inspect.iscoroutine(found) and inspect.getcoroutinestate(found) == inspect.CORO_CREATED:
+        found.close()
 
 
 async def _plain(found: Awaitable[Any]) -> Any:

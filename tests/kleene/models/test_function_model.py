@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from kleene.models import FunctionModel, Reply
 from kleene.planner.specs import Price
 from kleene.udfs.protocols import Message, ProviderError, Request
 from tests.kleene.models.wires import ask, run
+from tests.patience import PATIENCE_S
 
 
 def reply_of(model: FunctionModel, request: Request | None = None) -> Reply:
@@ -86,22 +88,29 @@ def test_a_sync_function_runs_in_the_thread_of_the_calls() -> None:
 
 
 def test_threads_run_side_by_side_and_a_cancel_does_not_wait_for_them() -> None:
-    model = FunctionModel(lambda r: time.sleep(0.2) or "x", threads=True)  # type: ignore[func-returns-value]
+    """Each of the eight ends only when all have begun, and the ninth not before the test does."""
+    all_are_in, goes_on = threading.Barrier(8), threading.Event()
 
-    async def work() -> tuple[float, float]:
-        start = trio.current_time()
+    def meets_the_others(request: Request) -> str:
+        if request.prompt == "never":
+            goes_on.wait(PATIENCE_S)
+        else:
+            all_are_in.wait(PATIENCE_S)
+        return "met"
+
+    model = FunctionModel(meets_the_others, threads=True)
+
+    async def work() -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(8):
                 nursery.start_soon(model.send, ask())
-        together = trio.current_time() - start
-        start = trio.current_time()
-        with trio.move_on_after(0.05):
-            await model.send(ask())
-        return together, trio.current_time() - start
+        with trio.move_on_after(0.05) as scope:
+            await model.send(ask("never"))
+        assert scope.cancelled_caught
+        assert not goes_on.is_set()
+        goes_on.set()
 
-    together, cancelled = run(work)
-    assert together < 1.0
-    assert cancelled < 0.19
+    run(work)
 
 
 async def on_asyncio(request: Request) -> str:
@@ -149,24 +158,89 @@ def test_the_library_can_be_told() -> None:
     assert reply_of(FunctionModel(indirect, on_asyncio=True)).text == "asyncio"
 
 
-@pytest.mark.parametrize("fn", [on_asyncio, on_trio], ids=["asyncio", "trio"])
-def test_async_calls_run_side_by_side_and_can_be_cancelled(fn: Any) -> None:
-    model = FunctionModel(fn)
+@pytest.mark.parametrize("event", [asyncio.Event, trio.Event], ids=["asyncio", "trio"])
+def test_async_calls_run_side_by_side_and_can_be_cancelled(event: Any) -> None:
+    """Each of the fifty ends only when all have begun."""
+    all_are_in, never = event(), event()
+    inside: list[Request] = []
 
-    async def work() -> float:
-        start = trio.current_time()
+    async def meets_the_others(request: Request) -> str:
+        inside.append(request)
+        if len(inside) == 50:
+            all_are_in.set()
+        await (all_are_in if len(inside) <= 50 else never).wait()
+        return "met"
+
+    model = FunctionModel(meets_the_others, on_asyncio=event is asyncio.Event)
+
+    async def work() -> None:
+        with trio.fail_after(PATIENCE_S):
+            async with trio.open_nursery() as nursery:
+                for _ in range(50):
+                    nursery.start_soon(model.send, ask())
+            with trio.move_on_after(0.001) as scope:
+                await model.send(ask())
+            assert scope.cancelled_caught
+            await model.aclose()
+            await model.aclose()
+
+    run(work)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_call_cancelled_before_its_first_step_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    held, goes_on = threading.Event(), threading.Event()
+
+    async def holds(request: Request) -> str:
+        held.set()
+        goes_on.wait(PATIENCE_S)  # the loop itself stands still, so that the next call does not start
+        return "held"
+
+    async def hold_then(request: Request) -> str:
+        return await (holds if request.prompt == "hold" else on_asyncio)(request)
+
+    model = FunctionModel(hold_then, on_asyncio=True)
+
+    async def work() -> None:
         async with trio.open_nursery() as nursery:
-            for _ in range(50):
-                nursery.start_soon(model.send, ask())
-        took = trio.current_time() - start
-        with trio.move_on_after(0.001) as scope:
-            await model.send(ask())
-        assert scope.cancelled_caught
+            nursery.start_soon(model.send, ask("hold"))
+            await trio.to_thread.run_sync(held.wait, PATIENCE_S)
+            with trio.move_on_after(0.001) as scope:
+                await model.send(ask("late"))
+            assert scope.cancelled_caught
+            goes_on.set()
         await model.aclose()
-        await model.aclose()
-        return took
 
-    assert run(work) < 0.4
+    run(work)
+    gc.collect()
+    assert [record.getMessage() for record in caplog.records] == []
+
+
+def test_closing_ends_what_a_cancelled_call_still_does(caplog: pytest.LogCaptureFixture) -> None:
+    began = threading.Event()
+    ended: list[str] = []
+
+    async def long(request: Request) -> str:
+        began.set()
+        try:
+            await asyncio.sleep(PATIENCE_S)
+        finally:
+            await asyncio.sleep(0.01)
+            ended.append("tidied")
+        return "never"
+
+    model = FunctionModel(long)
+
+    async def work() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(model.send, ask())
+            await trio.to_thread.run_sync(began.wait, PATIENCE_S)
+            nursery.cancel_scope.cancel()
+        await model.aclose()
+
+    run(work)
+    gc.collect()
+    assert (ended, [record.getMessage() for record in caplog.records]) == (["tidied"], [])
 
 
 def test_an_error_on_the_asyncio_side_arrives() -> None:
