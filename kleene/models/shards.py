@@ -1,23 +1,26 @@
 """One connection that serves one request at a time, and nothing around it that costs processor time.
 
-A client's redirects, cookies and hooks, which nothing here uses, and a pool's search at every request cost more than the request itself. So a
-connection of httpcore's is held as it is. Where a proxy may stand between, an httpx client is asked, which knows which one serves whom.
+A client's redirects, cookies and hooks, which nothing here uses, and a pool's search at every request cost more than the request itself. So
+the connection is held as it is. Where a proxy may stand between, an httpx client is asked, which knows which one serves whom.
 """
 
 from __future__ import annotations
 
+import functools
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
 
 import attrs
-import httpcore
+import h11
 import httpx
+
+from kleene.models.connection import Connection
 
 KEEP_ALIVE_S = 30.0
 CONNECT_TIMEOUT_S = 30.0
+HEADS_KEPT = 1024
 EXTENSIONS = {"timeout": {"connect": CONNECT_TIMEOUT_S}}
-FAILURES = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError)
 
 
 @attrs.frozen(eq=False)
@@ -26,14 +29,23 @@ class Target:
 
     url: httpx.URL
     headers: httpx.Headers
-    core: httpcore.URL = attrs.field(init=False)
-    raw: list[tuple[bytes, bytes]] = attrs.field(init=False)
+    host: str = attrs.field(init=False)
+    port: int = attrs.field(init=False)
+    post: Callable[[int], h11.Request] = attrs.field(init=False)
+    """The head of a request whose body has so many bytes. One of a length that was sent before is not put together and checked again."""
 
     def __attrs_post_init__(self) -> None:
         url = self.url
-        core = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        object.__setattr__(self, "core", core)
-        object.__setattr__(self, "raw", [(b"host", url.netloc), *self.headers.raw])
+        object.__setattr__(self, "host", url.raw_host.decode("ascii"))
+        object.__setattr__(self, "port", url.port or (443 if url.scheme == "https" else 80))
+        object.__setattr__(self, "post", functools.lru_cache(HEADS_KEPT)(self._post))
+
+    def _post(self, length: int) -> h11.Request:
+        headers = [(b"host", self.url.netloc), *self.headers.raw, (b"content-length", b"%d" % length)]
+        try:
+            return h11.Request(method="POST", target=self.url.raw_path, headers=headers)
+        except h11.LocalProtocolError as error:
+            raise httpx.LocalProtocolError(str(error)) from error
 
 
 @attrs.frozen(eq=False)
@@ -59,28 +71,30 @@ class Shard(Protocol):
 
 
 class Direct:
-    """A connection of httpcore's, made anew where the server closed it. ``tls`` None: for plain HTTP only."""
+    """A connection of our own, made anew where the server closed it. ``tls`` None: for plain HTTP only."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self.used = False
         self._tls = tls
-        self._connection: httpcore.AsyncHTTPConnection | None = None
+        self._connection: Connection | None = None
 
     async def send(self, target: Target, content: bytes) -> Answer:
         connection = self._connection
-        if connection is None or not connection.is_available() or connection.has_expired():
+        if connection is None or not connection.is_fresh(KEEP_ALIVE_S):
             await self.aclose()
-            connection = httpcore.AsyncHTTPConnection(
-                target.core.origin, ssl_context=self._tls, keepalive_expiry=KEEP_ALIVE_S
-            )
-            self._connection = connection
-        headers = [*target.raw, (b"content-length", str(len(content)).encode())]
-        request = httpcore.Request("POST", target.core, headers=headers, content=content, extensions=EXTENSIONS)
+            tls = self._tls if target.url.scheme == "https" else None
+            connection = self._connection = await Connection.open(target.host, target.port, tls, CONNECT_TIMEOUT_S)
         try:
-            response = await connection.handle_async_request(request)
-        except FAILURES as error:
-            raise as_httpx(error) from error
-        return Answer(response.status, headers_of(response.headers), chunks_of(response), response.aclose)
+            response = await connection.send(target.post(len(content)), content)
+        except BaseException:
+            await self.aclose()
+            raise
+        return Answer(response.status_code, headers_of(response.headers), chunks_of(connection), self._rest)
+
+    async def _rest(self) -> None:
+        """Keep the connection for the next request, if it can serve one."""
+        if self._connection is not None and not self._connection.next_request():
+            await self.aclose()
 
     async def aclose(self) -> None:
         connection, self._connection = self._connection, None
@@ -105,24 +119,15 @@ class Client:
         await self._client.aclose()
 
 
-async def chunks_of(response: httpcore.Response) -> AsyncIterator[bytes]:
-    try:
-        async for chunk in response.aiter_stream():
-            yield chunk
-    except FAILURES as error:
-        raise as_httpx(error) from error
+async def chunks_of(connection: Connection) -> AsyncIterator[bytes]:
+    while chunk := await connection.read():
+        yield chunk
 
 
-def headers_of(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
+def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Headers by name in lower case; those that come more than once are joined, as HTTP has it."""
     found: dict[str, str] = {}
     for name, value in raw:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
         found[key] = f"{found[key]}, {text}" if key in found else text
-    return found
-
-
-def as_httpx(error: Exception) -> httpx.HTTPError:
-    """An error of httpcore's as httpx's of the same name."""
-    found: httpx.HTTPError = getattr(httpx, type(error).__name__)(str(error))
     return found

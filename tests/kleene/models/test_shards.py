@@ -1,21 +1,11 @@
-"""kleene.models.shards: what is said of a connection's failures and of its headers."""
+"""kleene.models.shards: what is sent, what is said of headers, and when a connection is kept."""
 
 from __future__ import annotations
 
-import httpcore
 import httpx
 import pytest
 
-from kleene.models.shards import FAILURES, Target, as_httpx, headers_of
-
-NAMES = sorted(n for n, kind in vars(httpcore).items() if isinstance(kind, type) and issubclass(kind, FAILURES))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_failure_of_httpcore_has_its_like_in_httpx(name: str) -> None:
-    found = as_httpx(getattr(httpcore, name)("lost"))
-    assert (type(found).__name__, str(found)) == (name, "lost")
-    assert isinstance(found, httpx.HTTPError)
+from kleene.models.shards import Target, headers_of
 
 
 def test_headers_that_come_twice_are_joined() -> None:
@@ -23,11 +13,26 @@ def test_headers_that_come_twice_are_joined() -> None:
     assert headers_of(raw) == {"content-type": "text/html", "x-a": "1, é"}
 
 
-def test_a_target_is_written_as_the_url_says() -> None:
+def test_a_request_is_written_as_the_url_says() -> None:
     target = Target(httpx.URL("http://user:secret@Bücher.example:8080/v1/chat?a=ü"), httpx.Headers({"accept": "*/*"}))
-    assert target.raw == [(b"host", b"xn--bcher-kva.example:8080"), (b"accept", b"*/*")]
-    assert (target.core.host, target.core.port, target.core.target) == (
-        b"xn--bcher-kva.example",
-        8080,
-        b"/v1/chat?a=%C3%BC",
-    )
+    assert (target.host, target.port) == ("xn--bcher-kva.example", 8080)
+    request = target.post(12)
+    assert (request.method, request.target) == (b"POST", b"/v1/chat?a=%C3%BC")
+    assert list(request.headers) == [
+        (b"host", b"xn--bcher-kva.example:8080"),
+        (b"accept", b"*/*"),
+        (b"content-length", b"12"),
+    ]
+    assert target.post(12) is request
+    assert target.post(13) is not request
+
+
+@pytest.mark.parametrize(("url", "port"), [("http://a", 80), ("https://a", 443), ("https://[::1]:8443/v1", 8443)])
+def test_a_port_is_the_schemes_where_none_is_given(url: str, port: int) -> None:
+    assert Target(httpx.URL(url), httpx.Headers()).port == port
+
+
+def test_a_header_that_cannot_be_sent_is_said() -> None:
+    target = Target(httpx.URL("http://a/v1"), httpx.Headers({"x-a": "one\r\nx-b: two"}))
+    with pytest.raises(httpx.LocalProtocolError, match="Illegal header value"):
+        target.post(0)
