@@ -231,11 +231,13 @@ def http() -> None:
 
 
 def layers() -> None:
-    """What a request costs in httpx, layer by layer, on the same server: the client, its transport, one connection of httpcore, a bare stream."""
+    """What a request costs in httpx, layer by layer, on the same server: the client, its transport, one connection of httpcore; Kleene's own; a bare stream."""
     import ssl
 
     import httpcore
     import httpx
+
+    from kleene.models.shards import Direct, Target
 
     tls = ssl.create_default_context()
     calls, limits = 1500, httpx.Limits(max_connections=1, max_keepalive_connections=1)
@@ -266,6 +268,17 @@ def layers() -> None:
                 reply = await made.handle_async_request(httpcore.Request("POST", at, headers=raw, content=body))
                 await reply.aread()
                 await reply.aclose()
+
+            return made, one
+
+        def own() -> tuple[Any, Any]:
+            made, at = Direct(None), Target(httpx.URL(url), httpx.Headers({"content-type": "application/json"}))
+
+            async def one() -> None:
+                answer = await made.send(at, body)
+                async for _ in answer.chunks:
+                    pass
+                await answer.close()
 
             return made, one
 
@@ -303,7 +316,7 @@ def layers() -> None:
                 for _ in range(64):
                     nursery.start_soon(worker)
 
-        figures = {f.__name__: cost(f) for f in (client, transport, connection)}
+        figures = {f.__name__: cost(f) for f in (client, transport, connection, own)}
         started = time.process_time()
         trio.run(stream)
         figures["stream"] = (time.process_time() - started) / calls * 1e3
