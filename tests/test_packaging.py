@@ -211,3 +211,13 @@ def test_no_module_hides_a_public_name() -> None:
 
     for name in ("connect", "attach", "Engine"):
         assert callable(getattr(kleene, name)), name
+
+
+def test_the_top_level_holds_what_it_should() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    assert {name.partition("/")[0] for name in listed.stdout.splitlines()} == {
+        *(".ci", ".gitignore", "CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"),
+        *("docs", "kleene", "planner", "scripts", "tasks", "tests", "udfs"),
+    }
