@@ -45,12 +45,13 @@ def scratch() -> duckdb.DuckDBPyConnection:
 
 @attrs.frozen
 class Table:
-    """What one table is read from: a query with its parameters, and what its file is called in errors and notes."""
+    """What one table is read from: a query with its parameters, and what its file is called in notes (``shown``) and errors (``path``)."""
 
     connection: duckdb.DuckDBPyConnection
     query: str
     parameters: dict[str, str]
     path: Path
+    shown: str
     kind: str
     notes: tuple[str, ...] = ()
 
@@ -58,7 +59,7 @@ class Table:
         """The table under a name. Reads the file's head for the schema; raises ``ConfigError`` where that is impossible."""
         with _named(self.path, self.kind):
             schema = self.relation(f"SELECT * FROM ({self.query}) LIMIT 0").arrow().schema
-        return Feed(name, schema, str(self.path), self._batches)
+        return Feed(name, schema, self.shown, self._batches)
 
     def _batches(self, feed: Feed) -> Iterator[pa.RecordBatch]:
         feed.notes.extend(self.notes)
@@ -77,12 +78,12 @@ def is_data(path: Path) -> bool:
     return _suffix(path) in READERS
 
 
-def file_feed(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> Feed:
+def file_feed(connection: duckdb.DuckDBPyConnection, path: Path, shown: str, name: str) -> Feed:
     """The feed of one data file. A CSV file that is not UTF-8 is read as Latin-1, with a note."""
     function, kind = READERS[_suffix(path)]
     size = path.stat().st_size
     whole = ", sample_size = -1" if function != "read_parquet" and size <= SAMPLED_WHOLE else ""
-    table = Table(connection, f"SELECT * FROM {function}($path{whole})", {"path": _unglobbed(path)}, path, kind)
+    table = Table(connection, f"SELECT * FROM {function}($path{whole})", {"path": _unglobbed(path)}, path, shown, kind)
     if function != "read_csv":
         return table.feed(name)
     try:
@@ -91,11 +92,11 @@ def file_feed(connection: duckdb.DuckDBPyConnection, path: Path, name: str) -> F
         if not re.search(r"utf-8|unicode", error.message, re.IGNORECASE):
             raise
     latin = f"{whole}, encoding = 'latin-1'"
-    notes = (f"{path} is not UTF-8: read as Latin-1",)
+    notes = (f"{shown} is not UTF-8: read as Latin-1",)
     return _doubted(attrs.evolve(table, query=f"SELECT * FROM read_csv($path{latin})", notes=notes), latin).feed(name)
 
 
-def database_tables(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[str, Table]:
+def database_tables(connection: duckdb.DuckDBPyConnection, path: Path, shown: str) -> dict[str, Table]:
     """The tables and views of a DuckDB file, attached read-only, by name; those of another schema are named ``schema_table``."""
     alias = f"source_{len(connection.execute('FROM duckdb_databases()').fetchall())}"
     with _named(path, "a DuckDB database"):
@@ -110,7 +111,7 @@ def database_tables(connection: duckdb.DuckDBPyConnection, path: Path) -> dict[s
     for schema, table in found:
         query = f"SELECT * FROM {alias}.{_quoted(schema)}.{_quoted(table)}"
         name = table if schema == "main" else f"{schema}_{table}"
-        tables[name] = Table(connection, query, {}, path, "a DuckDB database")
+        tables[name] = Table(connection, query, {}, path, shown, "a DuckDB database")
     return tables
 
 
@@ -133,11 +134,11 @@ def _doubted(table: Table, options: str) -> Table:
     if mark is not None:
         shown = "chr(9)" if mark == "\t" else f"'{mark}'"
         notes.append(
-            f"{table.path} was read as one column, its separator could not be told: string_split({written(columns[0])}, {shown}) takes it apart"
+            f"{table.shown} was read as one column, its separator could not be told: string_split({written(columns[0])}, {shown}) takes it apart"
         )
     if skipped:
         notes.append(
-            f"the first {count(skipped, 'line')} of {table.path} {'is' if skipped == 1 else 'are'} not in the table: the columns differ from "
+            f"the first {count(skipped, 'line')} of {table.shown} {'is' if skipped == 1 else 'are'} not in the table: the columns differ from "
             f"those of the lines that follow"
         )
     return attrs.evolve(table, notes=tuple(notes))

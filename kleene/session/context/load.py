@@ -6,7 +6,7 @@ import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -18,7 +18,7 @@ import pyarrow as pa
 from kleene.planner.errors import ConfigError, ToolError, did_you_mean
 from kleene.session.context import datafile, office, textfile
 from kleene.session.context.feed import Feed
-from kleene.session.context.names import Names, stem
+from kleene.session.context.names import Called, Names, as_text, called, shown_names, stem
 from kleene.session.context.paragraphs import paragraphs
 from kleene.session.text import count, scrub
 from kleene.tools.documents import Kind
@@ -44,9 +44,9 @@ Source = str | os.PathLike[str] | Inline
 
 @attrs.frozen
 class _Document:
-    """A text to read: its name in the ``source`` column, and how to open it."""
+    """A text to read: what it is called, and how to open it."""
 
-    label: str
+    name: Called
     open: Callable[[], BinaryIO]
     keep_open: bool = False
     kind: Kind | None = None
@@ -72,7 +72,8 @@ def load_context(
     connection = datafile.scratch()
     names = Names(datafile.reserved_words(connection))
     names.keep(taken)
-    loader = _Loader(connection, names, Readers() if readers is None else readers)
+    paths = [Path(s) for s in sources if not isinstance(s, Inline) and s != "-"]
+    loader = _Loader(connection, names, Readers() if readers is None else readers, shown_names(paths), len(sources) > 1)
     for source in sources:
         loader.add(source, stdin)
     return tuple(loader.feeds())
@@ -85,13 +86,15 @@ def text_feed(source: Inline, name: str = "ctx") -> Feed:
 
 @attrs.define
 class _Loader:
-    """Sorts sources into the documents of ctx and the tables; ``labels`` names each source of documents."""
+    """Sorts sources into the documents of ctx and the tables; ``origins`` names each source of documents."""
 
     connection: duckdb.DuckDBPyConnection
     names: Names
     readers: Readers
+    shown: Mapping[Path, str]
+    several: bool
     documents: list[_Document] = attrs.field(factory=list)
-    labels: list[str] = attrs.field(factory=list)
+    origins: list[str] = attrs.field(factory=list)
     notes: list[str] = attrs.field(factory=list)
     tables: list[Callable[[], Iterable[Feed]]] = attrs.field(factory=list)
     folders: bool = False
@@ -100,13 +103,15 @@ class _Loader:
         if isinstance(source, Inline):
             self._document(_inline(source))
         elif source == "-":
-            self._document(_Document("standard input", lambda: stdin or sys.stdin.buffer, keep_open=True))
+            self._document(
+                _Document(Called("standard input", "standard input"), lambda: stdin or sys.stdin.buffer, keep_open=True)
+            )
         else:
             self._path(_existing(Path(source)))
 
     def feeds(self) -> Iterator[Feed]:
-        if self.labels:
-            source = self.labels[0] if len(self.labels) == 1 else count(len(self.labels), "text")
+        if self.origins:
+            source = self.origins[0] if len(self.origins) == 1 else count(len(self.origins), "text")
             with_source = self.folders or len(self.documents) > 1 or any(d.kind for d in self.documents)
             yield _ctx(
                 self.names.take("ctx"), self.documents, self.notes, source, self.readers, with_source=with_source
@@ -115,39 +120,40 @@ class _Loader:
             yield from make()
 
     def _path(self, path: Path) -> None:
+        name = called(path, self.shown)
         if path.is_dir():
             self.folders = True
-            self.labels.append(_label(path))
-            self.documents.extend(_folder(path, self.notes, self.readers))
+            self.origins.append(name.shown)
+            self.documents.extend(_folder(path, name.shown, self.notes, self.readers, named=self.several))
         elif datafile.is_data(path):
-            self.tables.append(partial(self._file, path))
+            self.tables.append(partial(self._file, path, name))
         elif (kind := _kind(path)) == "a DuckDB database":
-            self.tables.append(partial(self._database, path))
+            self.tables.append(partial(self._database, path, name))
         else:
-            document = office.kind_of(path, _label(path), self.notes, self.readers)
+            document = office.kind_of(path, name, self.notes, self.readers)
             if document is None and kind is not None:
-                raise ConfigError(f"{_label(path)} is {kind}, not a text", hint=datafile.READABLE)
-            self._document(_Document(_label(path), partial(_open, path), kind=document))
+                raise ConfigError(f"{name.label} is {kind}, not a text", hint=datafile.READABLE)
+            self._document(_Document(name, partial(_open, path), kind=document))
             if document is Kind.XLSX:
-                self.tables.append(partial(self._sheets, path))
+                self.tables.append(partial(self._sheets, path, name))
 
     def _document(self, document: _Document) -> None:
         self.documents.append(document)
-        self.labels.append(document.label)
+        self.origins.append(document.name.shown)
 
-    def _file(self, path: Path) -> Iterator[Feed]:
-        yield datafile.file_feed(self.connection, path, self.names.take(stem(path.name)))
+    def _file(self, path: Path, name: Called) -> Iterator[Feed]:
+        yield datafile.file_feed(self.connection, path, name.shown, self.names.take(stem(path.name)))
 
-    def _sheets(self, path: Path) -> Iterator[Feed]:
-        for name, sheet in office.sheets(path, _label(path), self.readers):
-            yield sheet.feed(self.names.take(name))
+    def _sheets(self, path: Path, name: Called) -> Iterator[Feed]:
+        for title, sheet in office.sheets(path, name, self.readers):
+            yield sheet.feed(self.names.take(title))
 
-    def _database(self, path: Path) -> Iterator[Feed]:
-        tables = datafile.database_tables(self.connection, path)
+    def _database(self, path: Path, name: Called) -> Iterator[Feed]:
+        tables = datafile.database_tables(self.connection, path, name.shown)
         if not tables:
-            raise ConfigError(f"{_label(path)} holds no table", hint=datafile.READABLE)
-        for name, table in tables.items():
-            yield table.feed(self.names.take(name))
+            raise ConfigError(f"{name.label} holds no table", hint=datafile.READABLE)
+        for title, table in tables.items():
+            yield table.feed(self.names.take(title))
 
 
 def _ctx(
@@ -164,17 +170,17 @@ def _ctx(
 def _rows(documents: list[_Document], feed: Feed, readers: Readers | None) -> Iterator[tuple[str, str]]:
     for document in documents:
 
-        def bad(n: int, label: str = document.label) -> None:
-            feed.notes.append(f"{count(n, 'byte')} of {label} {'is' if n == 1 else 'are'} not UTF-8: read as U+FFFD")
+        def bad(n: int, shown: str = document.name.shown) -> None:
+            feed.notes.append(f"{count(n, 'byte')} of {shown} {'is' if n == 1 else 'are'} not UTF-8: read as U+FFFD")
 
         try:
             stream = document.open()
             try:
                 if document.kind is not None and readers is not None:
-                    yield from office.paragraphs_of(stream, document.label, document.kind, readers)
+                    yield from office.paragraphs_of(stream, document.name, document.kind, readers)
                 else:
-                    for text in paragraphs(textfile.lines(stream, document.label, bad)):
-                        yield text, document.label
+                    for text in paragraphs(textfile.lines(stream, document.name.label, bad)):
+                        yield text, document.name.shown
             finally:
                 if not document.keep_open:
                     stream.close()
@@ -184,7 +190,7 @@ def _rows(documents: list[_Document], feed: Feed, readers: Readers | None) -> It
             feed.notes.append(f"not in ctx: {error.message}")
         except OSError as error:
             raise ConfigError(
-                f"cannot read {document.label}: {error.strerror or error}", hint=datafile.READABLE
+                f"cannot read {document.name.label}: {error.strerror or error}", hint=datafile.READABLE
             ) from None
 
 
@@ -215,29 +221,33 @@ def _batched(rows: Iterator[tuple[str, str]], feed: Feed, *, with_source: bool) 
 
 def _inline(source: Inline) -> _Document:
     data = scrub(source.text)
-    return _Document(scrub(source.name), lambda: io.BytesIO(data.encode()))
+    name = scrub(source.name)
+    return _Document(Called(name, name), lambda: io.BytesIO(data.encode()))
 
 
-def _folder(folder: Path, notes: list[str], readers: Readers) -> Iterator[_Document]:
-    """The texts of a folder and its subfolders in the order of their paths; hidden ones are passed over, others that are no text are noted."""
+def _folder(folder: Path, shown: str, notes: list[str], readers: Readers, *, named: bool) -> Iterator[_Document]:
+    """The texts of a folder and its subfolders in the order of their paths, ``named`` with the folder's name before; hidden ones are passed over,
+    others that are no text are noted."""
     skipped = []
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if any(part.startswith(".") for part in inside.parts) or not path.is_file():
             continue
+        label = as_text(inside)
+        name = Called(label, f"{shown}/{label}" if named else label)
         try:
-            kind = office.kind_of(path, _label(inside), notes, readers)
+            kind = office.kind_of(path, name, notes, readers)
             unreadable = kind is None and _kind(path) is not None
         except ConfigError:
             unreadable = True
         if unreadable:
-            skipped.append(_label(inside))
+            skipped.append(name.shown)
             continue
-        yield _Document(_label(inside), partial(_open, path), kind=kind, may_fail=kind is not None)
+        yield _Document(name, partial(_open, path), kind=kind, may_fail=kind is not None)
     if skipped:
-        named = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+        listed = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
         notes.append(
-            f"{count(len(skipped), 'file')} of {_label(folder)} {'is' if len(skipped) == 1 else 'are'} no text and not in ctx: {named}"
+            f"{count(len(skipped), 'file')} of {shown} {'is' if len(skipped) == 1 else 'are'} no text and not in ctx: {listed}"
         )
 
 
@@ -253,9 +263,9 @@ def _existing(path: Path) -> Path:
             if isinstance(error, FileNotFoundError)
             else str(getattr(error, "strerror", None) or error)
         )
-        raise ConfigError(f"cannot read {_label(path)}: {reason}", hint=hint) from None
+        raise ConfigError(f"cannot read {as_text(path)}: {reason}", hint=hint) from None
     if not stat.S_ISDIR(mode) and not os.access(path, os.R_OK):
-        raise ConfigError(f"cannot read {_label(path)}: permission denied", hint=datafile.READABLE)
+        raise ConfigError(f"cannot read {as_text(path)}: permission denied", hint=datafile.READABLE)
     return path
 
 
@@ -273,8 +283,3 @@ def _kind(path: Path) -> str | None:
 
 def _open(path: Path) -> BinaryIO:
     return path.open("rb")
-
-
-def _label(path: Path) -> str:
-    """A path as text that any sink can encode: bytes that are not UTF-8 become U+FFFD."""
-    return os.fsencode(path.as_posix()).decode("utf-8", "replace")

@@ -1,11 +1,21 @@
-"""Names tables after the files they come from."""
+"""Names tables after the files they come from, and files for whoever reads of them."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
+from pathlib import Path
 
 import attrs
+
+
+@attrs.frozen
+class Called:
+    """A source as it is written in errors, for whoever gave it (``label``), and in the tables and notes that a model reads (``shown``)."""
+
+    label: str
+    shown: str
 
 
 @attrs.define
@@ -47,3 +57,28 @@ def stem(file_name: str) -> str:
     """
     bare = re.sub(r"\.(?:gz|zst)\Z", "", file_name, flags=re.IGNORECASE).lstrip(".")
     return bare.rpartition(".")[0] or bare
+
+
+def called(path: Path, shown: Mapping[Path, str]) -> Called:
+    label = as_text(path)
+    return Called(label, shown.get(path, label))
+
+
+def shown_names(paths: Iterable[Path]) -> dict[Path, str]:
+    """What to show of absolute paths: the name, with as many of its folders as tell it from the others. Others are shown as they are given.
+
+    >>> list(shown_names(map(Path, ["/a/b/x.txt", "/a/c/x.txt", "/a/y.txt", "z/x.txt"])).values())
+    ['b/x.txt', 'c/x.txt', 'y.txt']
+    """
+    absolute = {path: path.parts[1:] for path in paths if path.is_absolute()}
+    shown = {}
+    for path, parts in absolute.items():
+        others = [p for other, p in absolute.items() if other != path]
+        size = next((n for n in range(1, len(parts)) if all(p[-n:] != parts[-n:] for p in others)), len(parts))
+        shown[path] = as_text(Path(*parts[len(parts) - size :])) if parts else as_text(path)
+    return shown
+
+
+def as_text(path: Path) -> str:
+    """A path as text that any sink can encode: bytes that are not UTF-8 become U+FFFD."""
+    return os.fsencode(path.as_posix()).decode("utf-8", "replace")

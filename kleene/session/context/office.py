@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kleene.planner.errors import ConfigError, ToolError
 from kleene.session.context.feed import Feed
-from kleene.session.context.names import stem
+from kleene.session.context.names import Called, stem
 from kleene.session.context.paragraphs import paragraphs
 from kleene.tools import documents
 from kleene.tools.documents import Kind
@@ -27,37 +27,37 @@ _PAGED = {Kind.PDF: "page {0.number}", Kind.PPTX: "slide {0.number}", Kind.XLSX:
 BATCH_ROWS = 2_048
 
 
-def kind_of(path: Path, label: str, notes: list[str], readers: Readers) -> Kind | None:
+def kind_of(path: Path, name: Called, notes: list[str], readers: Readers) -> Kind | None:
     """The kind of a document, None for a text and for what is none. Raises ``ConfigError`` for one that cannot be read: encrypted, of an old
     format, or without the library for it; HTML is then read as it is, with a note."""
     if not path.is_file():
         return None
     try:
         with path.open("rb") as stream:
-            kind = readers.kind(documents.Source(label, stream))
+            kind = readers.kind(documents.Source(name.label, stream))
     except OSError:
         return None
     except ToolError as error:
-        raise ConfigError(f"cannot read {label}: {error.message}", hint=error.hint) from None
+        raise ConfigError(f"cannot read {name.label}: {error.message}", hint=error.hint) from None
     if kind not in _OFFICE or kind is None:
         return None
     if not documents.can_read(kind):
         install = "pip install 'kleene[documents]'"
         if kind is Kind.HTML:
-            notes.append(f"{label} is read with its tags: {install} reads HTML")
+            notes.append(f"{name.shown} is read with its tags: {install} reads HTML")
             return None
-        raise ConfigError(f"reading {kind.value} needs a library that is not installed: {label}", hint=install)
+        raise ConfigError(f"reading {kind.value} needs a library that is not installed: {name.label}", hint=install)
     return kind
 
 
-def paragraphs_of(stream: BinaryIO, label: str, kind: Kind, readers: Readers) -> Iterator[tuple[str, str]]:
-    """Each paragraph with where it stands: the label, and the page, slide, sheet or attachment. Raises ``ToolError``."""
-    for page in readers.pages(documents.Source(label, stream)):
+def paragraphs_of(stream: BinaryIO, name: Called, kind: Kind, readers: Readers) -> Iterator[tuple[str, str]]:
+    """Each paragraph with where it stands: the source, and the page, slide, sheet or attachment. Raises ``ToolError``."""
+    for page in readers.pages(documents.Source(name.label, stream)):
         where = _PAGED[kind].format(page) if kind in _PAGED else None
         if kind is Kind.EML and page.number > 1:
             where = page.title
         for text in paragraphs(io.StringIO(page.text)):
-            yield text, f"{label}, {where}" if where else label
+            yield text, f"{name.shown}, {where}" if where else name.shown
 
 
 @attrs.frozen
@@ -71,22 +71,22 @@ class Sheet:
         return Feed(name, self.table.schema, self.source, lambda _: iter(self.table.to_batches(BATCH_ROWS)))
 
 
-def sheets(path: Path, label: str, readers: Readers) -> list[tuple[str, Sheet]]:
+def sheets(path: Path, name: Called, readers: Readers) -> list[tuple[str, Sheet]]:
     """The sheets of a workbook that have a header and rows, with the name each would have as a table: the file's, and the sheet's where
     there are several. Raises ``ConfigError``."""
     found = []
     try:
         with path.open("rb") as stream:
-            for table in readers.tables(documents.Source(label, stream)):
+            for table in readers.tables(documents.Source(name.label, stream)):
                 rows = [cells for _, cells in named(table.rows, None)]
                 if rows:
-                    found.append((table.name, Sheet(_columns(rows), f"{label}, sheet {table.name}")))
+                    found.append((table.name, Sheet(_columns(rows), f"{name.shown}, sheet {table.name}")))
     except ToolError as error:
         raise ConfigError(error.message, hint=error.hint) from None
     except OSError as error:
-        raise ConfigError(f"cannot read {label}: {error.strerror or error}") from None
+        raise ConfigError(f"cannot read {name.label}: {error.strerror or error}") from None
     base = stem(path.name)
-    return [(base if len(found) == 1 else f"{base}_{name}", sheet) for name, sheet in found]
+    return [(base if len(found) == 1 else f"{base}_{title}", sheet) for title, sheet in found]
 
 
 def _columns(rows: list[dict[str, Cell]]) -> pa.Table:

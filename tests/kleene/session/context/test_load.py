@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ def test_a_text_is_one_row_a_paragraph(tmp_path: Path) -> None:
     rows, feed = ctx([path])
     assert rows == [(1, "# One"), (2, "first\nline two"), (3, "last")]
     assert feed.name == "ctx"
-    assert feed.note() == TableNote("ctx", 3, 5 + 14 + 4, str(path))
+    assert feed.note() == TableNote("ctx", 3, 5 + 14 + 4, "notes.md")
     assert feed.notes == []
 
 
@@ -61,15 +62,15 @@ def test_bytes_that_are_not_utf8_are_replaced_and_noted(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", b"caf\xe9 \xed\xa0\xbd and \xef\xbf\xbd")
     rows, feed = ctx([path])
     assert rows == [(1, "caf\ufffd \ufffd\ufffd\ufffd and \ufffd")]
-    assert feed.notes == [f"4 bytes of {path} are not UTF-8: read as U+FFFD"]
+    assert feed.notes == ["4 bytes of a.txt are not UTF-8: read as U+FFFD"]
 
 
 def test_an_empty_text_has_no_rows_and_a_note(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "\n \n")
     rows, feed = ctx([path])
     assert rows == []
-    assert feed.notes == [f"ctx is empty: no text in {path}"]
-    assert feed.note() == TableNote("ctx", 0, 0, str(path))
+    assert feed.notes == ["ctx is empty: no text in a.txt"]
+    assert feed.note() == TableNote("ctx", 0, 0, "a.txt")
 
 
 def test_a_python_text_with_surrogates_is_joined_or_replaced() -> None:
@@ -88,8 +89,20 @@ def test_standard_input_is_read_once_and_left_open() -> None:
 def test_several_texts_have_a_source_column(tmp_path: Path) -> None:
     one, two = write(tmp_path / "one.txt", "a\n\nb"), write(tmp_path / "two.txt", "c")
     rows, feed = ctx([one, two])
-    assert rows == [(1, "a", str(one)), (2, "b", str(one)), (3, "c", str(two))]
+    assert rows == [(1, "a", "one.txt"), (2, "b", "one.txt"), (3, "c", "two.txt")]
     assert feed.source == "2 texts"
+
+
+def test_a_model_reads_of_no_folder_that_does_not_tell_files_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [write(tmp_path / name, "x") for name in ("a/notes.txt", "b/notes.txt", "b/more.txt", "c/d/notes.txt")]
+    assert [source for *_, source in ctx(paths)[0]] == ["a/notes.txt", "b/notes.txt", "more.txt", "d/notes.txt"]
+    monkeypatch.chdir(tmp_path)
+    assert [source for *_, source in ctx(["a/notes.txt", paths[1]])[0]] == ["a/notes.txt", "notes.txt"]
+    assert [source for *_, source in ctx([tmp_path / "a", tmp_path / "c"])[0]] == ["a/notes.txt", "c/d/notes.txt"]
+    with pytest.raises(ConfigError, match=re.escape(f"cannot read {tmp_path}/a/gone.txt: there is no such file")):
+        load_context([tmp_path / "a" / "gone.txt"])  # an error is for whoever gave the path
 
 
 def test_a_folder_is_read_in_order_and_says_what_is_no_text(tmp_path: Path) -> None:
@@ -100,13 +113,13 @@ def test_a_folder_is_read_in_order_and_says_what_is_no_text(tmp_path: Path) -> N
     write(folder / "pic.png", b"\x89PNG\0\0")
     rows, feed = ctx([folder])
     assert rows == [(1, "ex", "a/x.md"), (2, "bee", "b.txt")]
-    assert feed.notes == [f"1 file of {folder} is no text and not in ctx: pic.png"]
+    assert feed.notes == ["1 file of docs is no text and not in ctx: pic.png"]
 
 
 def test_an_empty_folder_is_an_empty_ctx(tmp_path: Path) -> None:
     rows, feed = ctx([tmp_path])
     assert rows == []
-    assert feed.notes == [f"ctx is empty: no text in {tmp_path}"]
+    assert feed.notes == [f"ctx is empty: no text in {tmp_path.name}"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse the name")
@@ -149,7 +162,7 @@ def test_data_files_become_tables_of_their_names(tmp_path: Path) -> None:
     connection = duckdb.connect()
     connection.register("p", feeds[4].reader())
     assert [row[1] for row in connection.execute("DESCRIBE p").fetchall()][1:] == ["UUID", "JSON"]
-    assert feeds[0].note() == TableNote("Q3_sales_2024", 2, None, str(tmp_path / "Q3 sales-2024.csv"))
+    assert feeds[0].note() == TableNote("Q3_sales_2024", 2, None, "Q3 sales-2024.csv")
 
 
 def test_texts_come_first_and_names_are_taken_once(tmp_path: Path) -> None:
@@ -180,7 +193,7 @@ def test_a_csv_that_is_not_utf8_is_read_as_latin1_with_a_note(tmp_path: Path) ->
     path = write(tmp_path / "a.csv", b"id,name\n1,caf\xe9\n")
     (feed,) = load_context([path])
     assert read(feed) == [(1, "café")]
-    assert feed.notes == [f"{path} is not UTF-8: read as Latin-1"]
+    assert feed.notes == ["a.csv is not UTF-8: read as Latin-1"]
 
 
 @pytest.mark.parametrize(
@@ -189,10 +202,10 @@ def test_a_csv_that_is_not_utf8_is_read_as_latin1_with_a_note(tmp_path: Path) ->
         ("name\nAnn\nBob\n", []),
         ("text\nno mark here\n", []),
         ("a,b\n1,2\n3,4\n", []),
-        ('id;text\n1;"a;b\n2;c\n3;d\n', ["{path} was read as one column, its separator could not be told: string_split(\"id;text\", ';') takes it apart"]),
-        ("Report\nid|v\n1|2\n3\n", ["{path} was read as one column, its separator could not be told: string_split(Report, '|') takes it apart"]),
-        ("Report of 2024\n\nid;v\n1;2\n3;4\n", ["the first 2 lines of {path} are not in the table: the columns differ from those of the lines that follow"]),
-        ("date,text\n2024,hello, world\n2025,a, b, c\n", ["the first 2 lines of {path} are not in the table: the columns differ from those of the lines that follow"]),
+        ('id;text\n1;"a;b\n2;c\n3;d\n', ["a.csv was read as one column, its separator could not be told: string_split(\"id;text\", ';') takes it apart"]),
+        ("Report\nid|v\n1|2\n3\n", ["a.csv was read as one column, its separator could not be told: string_split(Report, '|') takes it apart"]),
+        ("Report of 2024\n\nid;v\n1;2\n3;4\n", ["the first 2 lines of a.csv are not in the table: the columns differ from those of the lines that follow"]),
+        ("date,text\n2024,hello, world\n2025,a, b, c\n", ["the first 2 lines of a.csv are not in the table: the columns differ from those of the lines that follow"]),
     ],
     ids=["one-column", "one-column-of-text", "two-columns", "ragged", "title", "title-left-out", "commas-in-text"],
 )  # fmt: skip
@@ -200,7 +213,7 @@ def test_a_csv_that_duckdb_guesses_at_says_so(tmp_path: Path, text: str, notes: 
     path = write(tmp_path / "a.csv", text)
     (feed,) = load_context([path])
     read(feed)
-    assert feed.notes == [n.format(path=path) for n in notes]
+    assert feed.notes == notes
 
 
 def test_a_duckdb_file_gives_its_tables_and_views(tmp_path: Path) -> None:
