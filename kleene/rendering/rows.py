@@ -1,6 +1,7 @@
-"""Rows as exact text: DuckDB itself prints each value, so that what is shown is what a cast to VARCHAR gives.
+"""Rows as exact text: what is shown is what DuckDB's cast to VARCHAR gives.
 
-Python's own values would lose intervals (``1 month`` becomes 30 days), infinite dates and nanoseconds.
+DuckDB itself prints each value. Python's own would lose intervals (``1 month`` becomes 30 days), infinite dates and nanoseconds; where a result
+has texts, whole numbers and truths only, nothing is lost and no database is opened, which takes 25 ms.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ def text_table(columns: tuple[str, ...], rows: Sequence[Sequence[str | None]]) -
 
 NUMBER = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|BIGNUM|DECIMAL\(\d+,\s*\d+\))\Z")
 FLOATING = ("FLOAT", "DOUBLE")
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+PLAIN = frozenset(("VARCHAR", "BOOLEAN", *INTEGERS))
+"""Types whose values Python prints as DuckDB does."""
 
 
 def is_number(type_: str) -> bool:
@@ -72,6 +76,8 @@ def is_number(type_: str) -> bool:
 def as_text(relation: Relation) -> Iterator[list[Cells]]:
     """Batches of rows, each value as DuckDB casts it to VARCHAR; NULL is None."""
     table = relation.to_arrow_table()
+    if table.num_columns and PLAIN.issuperset(relation.types):
+        return plainly(table)
     return printed(table, [text_of(v, t) for v, t in zip(values(relation, table), relation.types, strict=True)])
 
 
@@ -154,6 +160,17 @@ def comes_back(type_: str, arrow: str) -> bool:
     if re.search(r"\b(UNION|VARIANT)\b", type_):
         return False
     return "JSON" in type_ if arrow == "string" else re.search(r"\b(JSON|TUPLE)\b", type_) is not None
+
+
+def plainly(table: pyarrow.Table) -> Iterator[list[Cells]]:
+    for batch in table.combine_chunks().to_batches(max_chunksize=BATCH):
+        yield list(zip(*([_plain(v) for v in column.to_pylist()] for column in batch.columns), strict=True))
+
+
+def _plain(value: str | int | bool | None) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).lower()  # a truth is lower case; a number has no case
 
 
 def printed(table: pyarrow.Table, exprs: Sequence[str]) -> Iterator[list[Cells]]:

@@ -5,9 +5,19 @@ import json
 import pytest
 
 from kleene.rendering.formats import csv_field
-from kleene.rendering.rows import as_text, csv_batches, json_batches, unique
+from kleene.rendering.rows import PLAIN, as_text, csv_batches, json_batches, plainly, printed, text_of, unique
 from tests.kleene.cli.doubles import answer
 
+BITS = {
+    "TINYINT": 7,
+    "SMALLINT": 15,
+    "INTEGER": 31,
+    "BIGINT": 63,
+    "UTINYINT": 8,
+    "USMALLINT": 16,
+    "UINTEGER": 32,
+    "UBIGINT": 64,
+}
 TEXTS = [
     ("170141183460469231731687303715884105727::HUGEINT", "170141183460469231731687303715884105727"),
     ("1.50::DECIMAL(9,2)", "1.50"),
@@ -82,7 +92,22 @@ def test_rows_come_in_batches_and_in_order() -> None:
     assert [row[0] for b in batches for row in b] == [str(i) for i in range(5000)]
 
 
+@pytest.mark.parametrize("type_", sorted(PLAIN))
+def test_what_python_prints_is_what_duckdb_prints(type_: str) -> None:
+    low = {"VARCHAR": "''", "BOOLEAN": "false"}.get(
+        type_, "0" if type_.startswith("U") else f"-(1::HUGEINT << {BITS.get(type_, 0)})"
+    )
+    high = {"VARCHAR": "chr(0) || 'é\n\"' || chr(128512)", "BOOLEAN": "true"}.get(
+        type_, f"(1::HUGEINT << {BITS.get(type_, 0)}) - 1"
+    )
+    rows = answer(f"SELECT CAST(v AS {type_}) AS v, i FROM (VALUES ({low}, 1), ({high}, 2), (NULL, 3)) t(v, i)")
+    table = rows.to_arrow_table()
+    assert list(plainly(table)) == list(printed(table, [text_of("c0", type_), text_of("c1", "INTEGER")]))
+    assert list(as_text(rows)) == list(plainly(table))
+
+
 def test_no_rows_give_no_batches() -> None:
+    assert list(as_text(answer("SELECT 1 AS a WHERE false"))) == []
     assert list(json_batches(answer("SELECT 1 AS a WHERE false"))) == []
 
 
