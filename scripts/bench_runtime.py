@@ -275,7 +275,8 @@ def layers() -> None:
             made, at = Direct(None), Target(httpx.URL(url), httpx.Headers({"content-type": "application/json"}))
 
             async def one() -> None:
-                answer = await made.send(at, body)
+                made.is_ready()
+                answer = await made.send(at, body, lambda: None)
                 async for _ in answer.chunks:
                     pass
                 await answer.close()

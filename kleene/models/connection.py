@@ -6,43 +6,65 @@ it at once, 0.55 (``bench_runtime.py --only layers``). Failures are httpx's own,
 
 from __future__ import annotations
 
+import socket
 import ssl
+import sys
 
 import h11
 import httpx
 import trio
+
+from kleene.models.tls import Underlay, encrypted, holds_more
 
 READ_BYTES = 65536
 WHOLE_BYTES = 65536
 """Up to this size a body goes out in one piece with the head."""
 MAX_HEAD_BYTES = 100 * 1024
 LOST = (trio.BrokenResourceError, trio.ClosedResourceError)
+TCP_INFO = socket.TCP_INFO if sys.platform == "linux" else None
+BYTES_ACKED = slice(120, 128)
+"""Where tcpi_bytes_acked is in struct tcp_info, whose beginning never changes (linux/tcp.h, since Linux 4.1)."""
+
+
+class Unread(httpx.RemoteProtocolError):
+    """The server had closed the connection when the request came, and has not read it: it may be sent again."""
 
 
 class Connection:
-    """Serves one request at a time: ``send``, then ``read`` until it gives b"". Raises ``httpx.HTTPError``."""
+    """Serves one request at a time: ``send``, then ``read`` until it gives b"". Raises ``httpx.HTTPError``.
 
-    def __init__(self, stream: trio.abc.Stream, socket: trio.socket.SocketType) -> None:
+    ``below``: what carries the bytes of a ``stream`` that is encrypted.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, socket: trio.socket.SocketType, below: Underlay | None = None) -> None:
         self._stream = stream
         self._socket = socket
+        self._below = below
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._idle_since = trio.current_time()
+        self._acked = 0
+        self._whole = True
 
     @classmethod
     async def open(cls, host: str, port: int, tls: ssl.SSLContext | None, timeout_s: float) -> Connection:
         """Connect, by whichever address of the host answers first. Raises ``httpx.ConnectError`` and ``httpx.ConnectTimeout``."""
         try:
             with trio.fail_after(timeout_s):
-                socket = await trio.open_tcp_stream(host, port)
-                stream = socket if tls is None else await _encrypted(socket, tls, host)
+                plain = await trio.open_tcp_stream(host, port)
+                if tls is None:
+                    return cls(plain, plain.socket)
+                below = Underlay(plain)
+                return cls(await encrypted(below, tls, host), plain.socket, below)
         except trio.TooSlowError as error:
             raise httpx.ConnectTimeout(str(error)) from error
         except (*LOST, OSError) as error:
             raise httpx.ConnectError(str(error)) from error
-        return cls(stream, socket.socket)
 
     async def send(self, request: h11.Request, body: bytes) -> h11.Response:
-        """Send one request, whose content-length is the body's, and wait for the head of the final response."""
+        """Send one request, whose content-length is the body's, and wait for the head of the final response.
+
+        Raises ``Unread`` where a kept connection was closed before the request came.
+        """
         try:
             head = self._http.send(request) or b""
             self._http.send(h11.Data(data=body))  # a body whose length is given goes out as it is
@@ -55,8 +77,11 @@ class Connection:
             else:
                 await self._stream.send_all(head)
                 await self._stream.send_all(body)
+            if self._below is not None and self._below.broken is not None:
+                raise self._below.broken
         except LOST as error:
             # A server may answer, of a body that is too large, say, and hang up before it has read all of it.
+            self._whole = False
             return await self._head(httpx.WriteError(str(error)))
         return await self._head()
 
@@ -68,16 +93,19 @@ class Connection:
                 return bytes(event.data)
         return b""
 
-    def next_request(self) -> bool:
-        """Make ready for another request. False where the response was not read to its end or was the connection's last.
+    async def next_request(self) -> bool:
+        """Make ready for another request. False where one of the two was not sent or read to its end, or was the connection's last.
 
-        Bytes beyond it would be taken for the answer to the next request.
+        Bytes beyond the response would be taken for the answer to the next request.
         """
         http = self._http
-        if http.our_state is not h11.DONE or http.their_state is not h11.DONE or any(http.trailing_data):
+        if not self._whole or http.our_state is not h11.DONE or http.their_state is not h11.DONE:
             return False
-        self._http.start_next_cycle()
+        if any(http.trailing_data) or (self._below is not None and await holds_more(self._stream, self._below)):
+            return False
+        http.start_next_cycle()
         self._idle_since = trio.current_time()
+        self._acked = self._acked_bytes()
         return True
 
     def is_fresh(self, keep_alive_s: float) -> bool:
@@ -92,6 +120,8 @@ class Connection:
         while True:
             try:
                 event = await self._event()
+            except Unread:
+                raise
             except httpx.HTTPError:
                 if unsent is not None:
                     raise unsent from None
@@ -114,16 +144,22 @@ class Connection:
             except LOST as error:
                 raise httpx.ReadError(str(error)) from error
             if not data and self._http.their_state is h11.SEND_RESPONSE:
-                raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+                raise self._ended()
             self._http.receive_data(bytes(data))
 
+    def _ended(self) -> httpx.RemoteProtocolError:
+        """The error for an end without a response. Every packet says how much its sender has received: where the end came and not one byte
+        of the request was, the server had closed before. Where the system does not tell, nothing is taken for unread."""
+        if self._acked and self._acked == self._acked_bytes():
+            return Unread("Server disconnected before the request came.")
+        return httpx.RemoteProtocolError("Server disconnected without sending a response.")
 
-async def _encrypted(socket: trio.SocketStream, tls: ssl.SSLContext, host: str) -> trio.abc.Stream:
-    tls.set_alpn_protocols(["http/1.1"])
-    stream = trio.SSLStream(socket, tls, server_hostname=host, https_compatible=True)
-    try:
-        await stream.do_handshake()
-    except BaseException:
-        await trio.aclose_forcefully(stream)
-        raise
-    return stream
+    def _acked_bytes(self) -> int:
+        """How many bytes of ours the server's system has received; 0: not known."""
+        if TCP_INFO is None:
+            return 0
+        try:
+            info = self._socket.getsockopt(socket.IPPROTO_TCP, TCP_INFO, BYTES_ACKED.stop)
+        except OSError:
+            return 0
+        return int.from_bytes(info[BYTES_ACKED], sys.byteorder)

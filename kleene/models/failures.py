@@ -46,6 +46,7 @@ _OVERFLOW = re.compile(
 _QUOTA = re.compile(
     r"insufficient_quota|billing_hard_limit|exceeded your current quota|credit balance is too low|out of credits", re.I
 )
+PROXY_HINT = "check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY"
 _HINTS = {
     "auth": "check the key (kleene setup, or the environment) and that it may use this model",
     "quota": "the account has no credit or quota left: raise it with the provider, or use another model",
@@ -71,7 +72,7 @@ class Origin:
 
 def from_status(origin: Origin, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """The error for an HTTP status of 300 or more."""
-    return _error(origin, status, headers, _facts(body))
+    return _error(origin, status, headers, _facts(origin.scrub(body.decode("utf-8", "replace"))))
 
 
 def from_body(origin: Origin, headers: Mapping[str, str], value: Any) -> ProviderError | None:
@@ -91,20 +92,31 @@ def malformed(origin: Origin, what: str) -> ProviderError:
     )
 
 
-def timed_out(origin: Origin, seconds: float) -> ProviderError:
-    return ProviderError(
-        "timeout",
-        f"{origin.provider} ({origin.model}) did not answer within {seconds:g} s",
-        retryable=True,
-        hint="SET timeout = seconds allows more",
-    )
+def timed_out(origin: Origin, seconds: float, *, sent: bool) -> ProviderError:
+    """The error for a reply that is not whole in time; where nothing was sent, there was not even a connection."""
+    who = f"{origin.provider} ({origin.model})"
+    message = f"{who} did not answer within {seconds:g} s" if sent else f"{who}: no connection within {seconds:g} s"
+    return ProviderError("timeout", message, retryable=True, sent=sent, hint="SET timeout = seconds allows more")
+
+
+def no_authorities(origin: Origin, error: Exception) -> ProviderError:
+    """The error where certificates cannot be verified, because the file of those who sign them cannot be read."""
+    text = f"{origin.provider} ({origin.model}): no certificate authorities: {origin.scrub(_one_line(str(error)))}"
+    hint = "SSL_CERT_FILE must name a file of certificates (PEM), SSL_CERT_DIR a folder of them"
+    return ProviderError("network", text, sent=False, hint=hint)
+
+
+def no_proxy(origin: Origin, error: Exception) -> ProviderError:
+    """The error where the environment names a proxy that cannot be used."""
+    text = f"{origin.provider} ({origin.model}): the proxy cannot be used: {origin.scrub(_one_line(str(error)))}"
+    return ProviderError("network", text, sent=False, hint=PROXY_HINT)
 
 
 def from_transport(origin: Origin, error: httpx.HTTPError) -> ProviderError:
     """The error for a request that got no answer: no name, no connection, no valid certificate, a connection lost on the way."""
     who = f"{origin.provider} ({origin.model})"
-    text = origin.scrub(_one_line(str(error)) or type(error).__name__)
-    causes = list(_causes(error))
+    causes = _causes(error)
+    text = next((words for cause in causes if (words := _one_line(origin.scrub(str(cause))))), type(error).__name__)
     if any(isinstance(c, ssl.SSLCertVerificationError) for c in causes) or "CERTIFICATE_VERIFY_FAILED" in text:
         hint = "set SSL_CERT_FILE to the certificate authority's file, or correct the base_url"
         return ProviderError(
@@ -121,8 +133,10 @@ def from_transport(origin: Origin, error: httpx.HTTPError) -> ProviderError:
             "network", f"{who}: the server's name is not known: {text}", retryable=again, sent=False, hint=hint
         )
     if isinstance(error, httpx.ProxyError):
-        hint = "check HTTPS_PROXY, HTTP_PROXY and NO_PROXY"
-        return ProviderError("network", f"{who}: the proxy refused the connection: {text}", sent=False, hint=hint)
+        text = f"{who}: the proxy refused the connection: {text}"
+        return ProviderError("network", text, sent=False, hint=PROXY_HINT)
+    if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol):
+        return ProviderError("bad_request", f"{who}: the request cannot be sent: {text}", sent=False)
     if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
         return ProviderError("timeout", f"{who}: no connection within the time limit", retryable=True, sent=False)
     if isinstance(error, httpx.ConnectError):
@@ -199,13 +213,28 @@ class _Facts:
     status: int | None = None
 
 
-def _facts(body: bytes) -> _Facts:
-    text = body.decode("utf-8", "replace")
+def _facts(text: str) -> _Facts:
     try:
         return _facts_of(json.loads(text))
-    except ValueError:
-        stripped = re.sub(r"(?is)<(script|style|head)\b.*?</\1>|<[^>]*>", " ", text) if "<" in text else text
-        return _Facts(_one_line(stripped))
+    except (ValueError, RecursionError):
+        return _Facts(_one_line(_without_tags(text)))
+
+
+def _without_tags(text: str) -> str:
+    """The words of a page. One pass: a pattern that looks for the end of each tag takes seconds for a page of 64 KB that never ends one."""
+    before, *pieces = text.split("<")
+    words, hidden = [before], ""
+    for piece in pieces:
+        tag, end, after = piece.partition(">")
+        is_tag = bool(end) and (tag[:1].isalpha() or tag[:1] in ("/", "!", "?"))
+        name = tag.split(maxsplit=1)[0].lower() if is_tag else ""
+        if hidden:
+            hidden = "" if name == f"/{hidden}" else hidden
+        elif name in ("script", "style", "head"):
+            hidden = name
+        if not hidden:
+            words.append(after if is_tag else f"<{piece}")
+    return " ".join(words)
 
 
 def _facts_of(value: Any) -> _Facts:
@@ -252,5 +281,5 @@ def _float(text: str | None) -> float | None:
 def _date(text: str) -> float | None:
     try:
         return email.utils.parsedate_to_datetime(text).timestamp()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

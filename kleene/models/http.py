@@ -2,13 +2,15 @@
 
 Connections are sharded: a client holds one connection and serves one request at a time. On loopback 64 such clients made about 1,900 requests/s
 where one client with a pool of 64 made 460 (its pool is searched at every request). A server that closed an idle connection is noticed
-before the connection is used again. Proxies and certificate authorities come from the environment, as httpx reads them.
+before the connection is used again. No request is sent twice unless it is known that the server did not read it: asking again may cost
+money, and is up to those who keep the books. Proxies and certificate authorities come from the environment, as httpx reads them.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import os
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -20,7 +22,8 @@ import attrs
 import httpx
 import trio
 
-from kleene.models.failures import Origin, from_status, from_transport, malformed, timed_out
+from kleene.models.connection import Unread
+from kleene.models.failures import Origin, from_status, from_transport, malformed, no_authorities, no_proxy, timed_out
 from kleene.models.shards import Answer, Client, Direct, Shard, Target
 from kleene.planner.errors import ConfigError
 from kleene.udfs.jsontext import clean
@@ -40,10 +43,24 @@ class HttpReply:
 
 @attrs.define(eq=False)
 class _Shards:
-    """The shards of one trio loop: idle ones last in, first out."""
+    """The shards of one trio loop: idle ones last in, first out. ``closed``: what serves a request now is closed after it."""
 
     gate: trio.Semaphore
     idle: list[Shard] = attrs.field(factory=list)
+    closed: bool = False
+
+
+@attrs.define(eq=False)
+class _Call:
+    """One request. ``sent``: a byte of it may have left."""
+
+    target: Target
+    content: bytes
+    take: Take | None
+    sent: bool = False
+
+    def leaving(self) -> None:
+        self.sent = True
 
 
 @attrs.define(eq=False)
@@ -57,7 +74,9 @@ class Endpoint:
     max_reply_bytes: int = MAX_REPLY_BYTES
     _shards: dict[trio.lowlevel.TrioToken, _Shards] = attrs.field(factory=dict, init=False, repr=False)
     _targets: dict[str, Target] = attrs.field(factory=dict, init=False, repr=False)
-    _tls: ssl.SSLContext | None = attrs.field(default=None, init=False, repr=False)
+    _tls: tuple[tuple[str | None, str | None], ssl.SSLContext] | None = attrs.field(
+        default=None, init=False, repr=False
+    )
 
     async def request(
         self, path: str, body: Mapping[str, Any], timeout_s: float, take: Take | None = None
@@ -67,47 +86,59 @@ class Endpoint:
         Raises ``ProviderError`` on anything but a complete reply of status 200 to 299. The time limit covers the whole reply.
         """
         content = clean(json.dumps(body, ensure_ascii=False)).encode()
+        call = _Call(self._target(path), content, take)
         with trio.move_on_after(timeout_s):
             try:
-                return await self._exchange(path, content, take)
+                return await self._exchange(call)
             except httpx.HTTPError as error:
                 raise from_transport(self.origin, error) from None
-        raise timed_out(self.origin, timeout_s)
+        raise timed_out(self.origin, timeout_s, sent=call.sent)
 
     async def aclose(self) -> None:
-        """Close this loop's idle connections."""
+        """Close this loop's connections: the idle ones now, each of the others when its request has ended."""
         shards = self._shards.pop(trio.lowlevel.current_trio_token(), None)
+        if shards is None:
+            return
+        shards.closed = True
         with trio.CancelScope(shield=True):
-            for shard in shards.idle if shards else ():
-                await shard.aclose()
+            while shards.idle:
+                await shards.idle.pop().aclose()
 
-    async def _exchange(self, path: str, content: bytes, take: Take | None) -> HttpReply:
+    async def _exchange(self, call: _Call) -> HttpReply:
+        """One request, on a kept connection where there is one. What the server closed before it read the request goes out again on a new one."""
         token = trio.lowlevel.current_trio_token()
         shards = self._shards.get(token)
         if shards is None:
             shards = self._shards.setdefault(token, _Shards(trio.Semaphore(self.connections)))
         async with shards.gate:
-            shard = shards.idle.pop() if shards.idle else self._new_shard()
             try:
-                answer = await self._sent(shard, self._target(path), content)
-                try:
-                    return await self._reply(answer, take)
-                finally:
-                    with trio.CancelScope(shield=True):
-                        await answer.close()
-            finally:
-                shards.idle.append(shard)
+                return await self._served(shards, await self._kept(shards) or self._new_shard(), call)
+            except Unread:
+                call.sent = False
+            return await self._served(shards, self._new_shard(), call)
 
-    async def _sent(self, shard: Shard, target: Target, content: bytes) -> Answer:
-        """Send, and wait for the head of the response. A kept connection that ends without a byte of it was being closed while the request
-        went out, which the server then did not read: that request alone is sent again, once, on a new connection."""
-        used, shard.used = shard.used, True
+    async def _kept(self, shards: _Shards) -> Shard | None:
+        """The shard that served last, of those that can serve again."""
+        while shards.idle:
+            shard = shards.idle.pop()
+            if shard.is_ready():
+                return shard
+            await _end(shard)
+        return None
+
+    async def _served(self, shards: _Shards, shard: Shard, call: _Call) -> HttpReply:
         try:
-            return await shard.send(target, content)
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
-            if not used:
-                raise
-        return await shard.send(target, content)
+            answer = await shard.send(call.target, call.content, call.leaving)
+            try:
+                return await self._reply(answer, call.take)
+            finally:
+                with trio.CancelScope(shield=True):
+                    await answer.close()
+        finally:
+            if shards.closed:
+                await _end(shard)
+            else:
+                shards.idle.append(shard)
 
     async def _reply(self, answer: Answer, take: Take | None) -> HttpReply:
         """Read a response to its end, or no further than its limit."""
@@ -139,10 +170,43 @@ class Endpoint:
         return found
 
     def _new_shard(self) -> Shard:
-        proxies = bool(getproxies())
-        if self._tls is None and (proxies or self.base_url.startswith("https:")):
-            self._tls = httpx.create_ssl_context()  # loading the authorities takes 25 ms: not for plain HTTP
-        return Client(self._tls) if proxies and self._tls is not None else Direct(self._tls)
+        """A connection to be, as the environment is now: a variable that is set after a failure counts at the next request."""
+        secure = self.base_url.startswith("https:")
+        proxied = _has_proxy("https" if secure else "http")
+        if not secure and not proxied:
+            return Direct(None)
+        try:
+            tls = self._context()
+        except (OSError, ValueError) as error:
+            raise no_authorities(self.origin, error) from None
+        if not proxied:
+            return Direct(tls)
+        try:
+            return Client(tls)
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            raise no_proxy(self.origin, error) from None
+
+    def _context(self) -> ssl.SSLContext:
+        """What certificates are verified with, made once: loading the authorities takes 25 ms."""
+        wanted = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+        if self._tls is None or self._tls[0] != wanted:
+            context = httpx.create_ssl_context()
+            context.set_alpn_protocols(["http/1.1"])
+            self._tls = wanted, context
+        return self._tls[1]
+
+
+def _has_proxy(scheme: str) -> bool:
+    """Whether a proxy may serve URLs of the scheme, as httpx reads the environment: which hosts it does not serve is left to httpx."""
+    proxies = getproxies()
+    if "*" in (host.strip() for host in proxies.get("no", "").split(",")):
+        return False
+    return bool(proxies.get(scheme) or proxies.get("all"))
+
+
+async def _end(shard: Shard) -> None:
+    with trio.CancelScope(shield=True):
+        await shard.aclose()
 
 
 def _authorization(url: httpx.URL) -> dict[str, str]:
@@ -175,8 +239,10 @@ class _Body:
                 chunk = self._unpacker.decompress(chunk, self._limit - self._size + 1)
             except zlib.error as error:
                 raise malformed(self._origin, f"its compression is broken ({error})") from None
+        room = self._limit - self._size
         self._size += len(chunk)
-        if self._size > self._limit:
+        if len(chunk) > room:
+            self.parts.append(chunk[:room])  # of an error, its beginning is told
             raise self._too_large()
         if self._take is not None:
             self._take(self._answer.headers, chunk)
@@ -215,7 +281,7 @@ def json_of(origin: Origin, reply: HttpReply) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        start = " ".join(text[:80].split())
+        start = " ".join(origin.scrub(text)[:80].split())
         raise malformed(origin, f"it is not JSON: {start!r}" if start else "it is empty") from None
 
 

@@ -178,7 +178,7 @@ class HttpProvider(ABC):
         return {"stream": True}
 
     def malformed(self, value: Any) -> ProviderError:
-        text = json.dumps(value)
+        text = self.connection.origin.scrub(json.dumps(value))
         return malformed(self.connection.origin, text if len(text) <= 120 else text[:117] + "...")
 
     def _learned(self, request: Request, error: ProviderError) -> ProviderError:
@@ -197,7 +197,7 @@ class _Stream:
         self._parser = SseParser()
 
     def take(self, headers: Mapping[str, str], data: bytes) -> None:
-        if "json" in headers.get("content-type", ""):
+        if "json" in headers.get("content-type", "").lower():
             self.unstreamed = [] if self.unstreamed is None else self.unstreamed
             self.unstreamed.append(data)
             return

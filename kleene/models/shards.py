@@ -10,6 +10,7 @@ import functools
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Protocol
+from urllib.request import getproxies
 
 import attrs
 import h11
@@ -59,33 +60,38 @@ class Answer:
 
 
 class Shard(Protocol):
-    """What has one connection. ``used``: it has served a request, so that its connection may have been closed since."""
+    """What has one connection, and serves one request at a time."""
 
-    used: bool
+    def is_ready(self) -> bool:
+        """Whether it may serve another request. One that may not is to be closed."""
+        ...
 
-    async def send(self, target: Target, content: bytes) -> Answer:
-        """Send one request. Raises ``httpx.HTTPError``."""
+    async def send(self, target: Target, content: bytes, leaving: Callable[[], None]) -> Answer:
+        """Send one request. ``leaving`` is called before its first byte may leave. Raises ``httpx.HTTPError``, ``Unread`` among them."""
         ...
 
     async def aclose(self) -> None: ...
 
 
 class Direct:
-    """A connection of our own, made anew where the server closed it. ``tls`` None: for plain HTTP only."""
+    """A connection of our own, opened at the first request. ``tls`` None: for plain HTTP only."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
-        self.used = False
         self._tls = tls
         self._connection: Connection | None = None
 
-    async def send(self, target: Target, content: bytes) -> Answer:
-        connection = self._connection
-        if connection is None or not connection.is_fresh(KEEP_ALIVE_S):
-            await self.aclose()
+    def is_ready(self) -> bool:
+        return self._connection is not None and self._connection.is_fresh(KEEP_ALIVE_S)
+
+    async def send(self, target: Target, content: bytes, leaving: Callable[[], None]) -> Answer:
+        request = target.post(len(content))
+        if self._connection is None:
             tls = self._tls if target.url.scheme == "https" else None
-            connection = self._connection = await Connection.open(target.host, target.port, tls, CONNECT_TIMEOUT_S)
+            self._connection = await Connection.open(target.host, target.port, tls, CONNECT_TIMEOUT_S)
+        connection = self._connection
+        leaving()
         try:
-            response = await connection.send(target.post(len(content)), content)
+            response = await connection.send(request, content)
         except BaseException:
             await self.aclose()
             raise
@@ -93,7 +99,7 @@ class Direct:
 
     async def _rest(self) -> None:
         """Keep the connection for the next request, if it can serve one."""
-        if self._connection is not None and not self._connection.next_request():
+        if self._connection is not None and not await self._connection.next_request():
             await self.aclose()
 
     async def aclose(self) -> None:
@@ -103,15 +109,19 @@ class Direct:
 
 
 class Client:
-    """An httpx client with one connection."""
+    """An httpx client with one connection, and the proxies that the environment names. Raises what httpx does of a proxy that is none."""
 
     def __init__(self, tls: ssl.SSLContext) -> None:
-        self.used = False
         limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE_S)
+        self._proxies = getproxies()
         self._client = httpx.AsyncClient(verify=tls, limits=limits)
 
-    async def send(self, target: Target, content: bytes) -> Answer:
+    def is_ready(self) -> bool:
+        return self._proxies == getproxies()
+
+    async def send(self, target: Target, content: bytes, leaving: Callable[[], None]) -> Answer:
         request = httpx.Request("POST", target.url, headers=target.headers, content=content, extensions=EXTENSIONS)
+        leaving()
         response = await self._client.send(request, stream=True)
         return Answer(response.status_code, response.headers, response.aiter_raw(), response.aclose)
 

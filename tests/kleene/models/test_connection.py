@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import ssl
+import struct
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 
 import h11
 import httpx
 import pytest
 import trio
 
-from kleene.models.connection import MAX_HEAD_BYTES, Connection
+from kleene.models.connection import MAX_HEAD_BYTES, Connection, Unread
 from tests.kleene.models.wires import run
+
+TLS = Path(__file__).parents[2] / "fixtures" / "tls"
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 END = b""
@@ -46,6 +52,9 @@ class Peer(trio.abc.Stream):
     def is_readable(self) -> bool:
         return bool(self.pieces)
 
+    def getsockopt(self, *_: int) -> bytes:
+        raise OSError("no socket")
+
 
 def post(body: bytes) -> h11.Request:
     headers = [("host", "model"), ("content-length", str(len(body)))]
@@ -62,7 +71,7 @@ def said(peer: Peer, body: bytes = b"asked") -> tuple[int, bytes, bool]:
         while chunk := await connection.read():
             whole += chunk
         assert await connection.read() == b""
-        return response.status_code, whole, connection.next_request()
+        return response.status_code, whole, await connection.next_request()
 
     return run(work)
 
@@ -115,7 +124,7 @@ def test_what_comes_while_the_connection_rests_makes_it_stale() -> None:
         await connection.send(post(b""), b"")
         while await connection.read():
             pass
-        assert connection.next_request()
+        assert await connection.next_request()
         fresh, old = connection.is_fresh(30), connection.is_fresh(0)
         peer.pieces.append(END)
         return fresh, old, connection.is_fresh(30)
@@ -172,9 +181,138 @@ def test_a_response_left_half_read_ends_the_connection() -> None:
         with trio.move_on_after(0.01):
             while True:
                 await connection.read()
-        reusable = connection.next_request()
+        reusable = await connection.next_request()
         await connection.aclose()
         assert peer.closed
         return reusable
 
     assert run(work) is False
+
+
+def test_a_request_that_went_out_in_part_ends_the_connection_though_it_was_answered() -> None:
+    early = b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig"
+    assert said(Peer(early, deaf_after=1000), b"x" * 100_000) == (413, b"big", False)
+
+
+Serve = Callable[[trio.abc.Stream, trio.SocketStream], Awaitable[None]]
+
+
+def against(serve: Serve, work: Callable[[Connection], Awaitable[None]], version: ssl.TLSVersion | None = None) -> None:
+    """A connection to a server on a socket of this loop, encrypted where a version is given. ``serve`` gets the stream and the one below."""
+
+    async def main() -> None:
+        trusted = None
+        if version is not None:
+            server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            server.minimum_version = server.maximum_version = version
+            server.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
+            trusted = ssl.create_default_context(cafile=TLS / "cert.pem")
+
+        async def handle(plain: trio.SocketStream) -> None:
+            async with plain:
+                stream = plain if version is None else trio.SSLStream(plain, server, server_side=True)
+                await serve(stream, plain)
+
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, handle, [listener])
+            connection = await Connection.open("127.0.0.1", listener.socket.getsockname()[1], trusted, 5.0)
+            try:
+                await work(connection)
+            finally:
+                await connection.aclose()
+            nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+async def asked(connection: Connection, body: bytes = b"asked") -> tuple[int, bytes]:
+    response = await connection.send(post(body), body)
+    whole = b""
+    while chunk := await connection.read():
+        whole += chunk
+    return response.status_code, whole
+
+
+PLAIN_AND_TLS = pytest.mark.parametrize(
+    "version", [None, ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["plain", "tls 1.2", "tls 1.3"]
+)
+
+
+@PLAIN_AND_TLS
+@pytest.mark.parametrize(
+    ("end", "kind"),
+    [("before", Unread), ("read", httpx.RemoteProtocolError), ("reset", httpx.ReadError), ("began", httpx.RemoteProtocolError)],
+)  # fmt: skip
+@pytest.mark.skipif(sys.platform != "linux", reason="what the server received is asked of Linux")
+def test_a_request_is_unread_only_where_the_server_had_closed_before(
+    version: ssl.TLSVersion | None, end: str, kind: type[Exception]
+) -> None:
+    """``reset`` may come without a word of what was received, though the server has read all of it."""
+    closed = trio.Event()
+
+    async def serve(stream: trio.abc.Stream, plain: trio.SocketStream) -> None:
+        await stream.receive_some(1000)
+        await stream.send_all(OK)
+        if end != "before":
+            await stream.receive_some(1000)
+        if end == "began":
+            await stream.send_all(b"HTTP/1.1 200 OK\r\n")
+        if end == "reset":
+            plain.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await trio.aclose_forcefully(plain)
+        closed.set()
+
+    async def work(connection: Connection) -> None:
+        assert await asked(connection) == (200, b"ok")
+        assert await connection.next_request()
+        if end == "before":
+            await closed.wait()
+        with pytest.raises(httpx.HTTPError) as error:
+            await asked(connection)
+        assert type(error.value) is kind
+
+    against(serve, work, version)
+
+
+@PLAIN_AND_TLS
+def test_a_second_response_is_none_though_it_is_not_decrypted_yet(version: ssl.TLSVersion | None) -> None:
+    """TLS: in a record of its own, it is neither on the socket nor in h11."""
+
+    async def serve(stream: trio.abc.Stream, plain: trio.SocketStream) -> None:
+        await stream.receive_some(1000)
+        await stream.send_all(OK[:-1])
+        await stream.send_all(OK[-1:])
+        await stream.receive_some(1000)
+        if version is None:
+            await stream.send_all(OK + OK)
+        else:
+            await both_at_once(stream, plain)
+        await trio.sleep_forever()
+
+    async def both_at_once(stream: trio.abc.Stream, plain: trio.SocketStream) -> None:
+        hoard = stream.transport_stream = Peer()  # type: ignore[attr-defined]
+        await stream.send_all(OK)
+        await stream.send_all(OK)
+        await plain.send_all(hoard.got)
+
+    async def work(connection: Connection) -> None:
+        assert await asked(connection) == (200, b"ok")
+        assert await connection.next_request()
+        assert await asked(connection) == (200, b"ok")
+        assert not await connection.next_request()
+
+    against(serve, work, version)
+
+
+@PLAIN_AND_TLS
+def test_a_server_that_hangs_up_on_a_long_request_is_heard(version: ssl.TLSVersion | None) -> None:
+    async def serve(stream: trio.abc.Stream, plain: trio.SocketStream) -> None:
+        await stream.receive_some(1000)
+        await stream.send_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\n\r\nbig")
+
+    async def work(connection: Connection) -> None:
+        assert await asked(connection, b"x" * 20_000_000) == (413, b"big")
+        assert not await connection.next_request()
+
+    against(serve, work, version)

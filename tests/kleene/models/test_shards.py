@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import httpx
 import pytest
+import trio
 
-from kleene.models.shards import Target, headers_of
+from kleene.models.connection import Unread
+from kleene.models.failures import Origin
+from kleene.models.http import Endpoint
+from kleene.models.shards import Answer, Client, Direct, Target, headers_of
+from kleene.udfs.protocols import ProviderError
+from tests.fake_server import FakeServer, Say
+from tests.kleene.models.wires import run
+
+PROXIES = [name for scheme in ("http", "https", "all", "no") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())]
+ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment without proxies."""
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def endpoint(url: str, **options: int) -> Endpoint:
+    return Endpoint(url, Origin("openai", "m"), {}, **options)
 
 
 def test_headers_that_come_twice_are_joined() -> None:
@@ -36,3 +61,138 @@ def test_a_header_that_cannot_be_sent_is_said() -> None:
     target = Target(httpx.URL("http://a/v1"), httpx.Headers({"x-a": "one\r\nx-b: two"}))
     with pytest.raises(httpx.LocalProtocolError, match="Illegal header value"):
         target.post(0)
+
+
+class Closed(Direct):
+    """A kept connection of which nobody has noticed yet that the server closed it."""
+
+    def is_ready(self) -> bool:
+        return True
+
+    async def send(self, target: Target, content: bytes, leaving: Callable[[], None]) -> Answer:
+        leaving()
+        raise Unread("closed")
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+def test_what_the_server_did_not_read_goes_out_once_more_on_a_new_connection(bare: Any, kept: int) -> None:
+    with FakeServer(lambda _: "ok") as server:
+        at = endpoint(server.url + "/v1")
+
+        async def work() -> None:
+            await at.request("/chat/completions", ASK, 5.0)
+            (shards,) = at._shards.values()
+            shards.idle.extend(Closed(None) for _ in range(kept))
+            await at.request("/chat/completions", ASK, 5.0)
+            await at.aclose()
+
+        run(work)
+        assert (server.count, server.connections) == (2, 2)
+
+
+def test_a_request_that_found_no_connection_in_its_time_was_not_sent(bare: Any) -> None:
+    with FakeServer(lambda _: Say("ok", delay=0.5)) as server:
+        at = endpoint(server.url + "/v1", connections=1)
+
+        async def work() -> ProviderError:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(at.request, "/chat/completions", ASK, 5.0)
+                await trio.sleep(0.05)
+                with pytest.raises(ProviderError) as error:
+                    await at.request("/chat/completions", ASK, 0.1)
+            await at.aclose()
+            return error.value
+
+        error = run(work)
+        assert server.count == 1
+    assert (error.kind, error.retryable, error.sent, error.billed) == ("timeout", True, False, False)
+    assert error.message == "openai (m): no connection within 0.1 s"
+
+
+def test_a_connection_that_serves_while_its_endpoint_is_closed_is_closed_after(bare: Any) -> None:
+    with FakeServer(lambda _: Say("ok", delay=0.2)) as server:
+        at = endpoint(server.url + "/v1")
+
+        async def work() -> None:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(at.request, "/chat/completions", ASK, 5.0)
+                await trio.sleep(0.05)
+                await at.aclose()
+            with trio.fail_after(5):
+                while server._open:  # the server sees the end of each connection
+                    await trio.sleep(0.01)
+
+        run(work)
+        assert server.count == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "environment", "kind"),
+    [
+        ("http://model.example", {}, Direct),
+        ("http://model.example", {"NO_PROXY": "localhost"}, Direct),
+        ("http://model.example", {"HTTPS_PROXY": "http://127.0.0.1:9"}, Direct),
+        ("http://model.example", {"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "a, *"}, Direct),
+        ("http://model.example", {"HTTP_PROXY": "127.0.0.1:9", "NO_PROXY": "a"}, Client),
+        ("http://model.example", {"ALL_PROXY": "http://127.0.0.1:9"}, Client),
+        ("https://model.example", {"HTTP_PROXY": "http://127.0.0.1:9"}, Direct),
+        ("https://model.example", {"HTTPS_PROXY": "http://127.0.0.1:9"}, Client),
+    ],
+)
+def test_httpx_is_asked_where_a_proxy_may_stand_between(
+    bare: pytest.MonkeyPatch, url: str, environment: dict[str, str], kind: type
+) -> None:
+    for name, value in environment.items():
+        bare.setenv(name, value)
+    assert type(endpoint(url)._new_shard()) is kind
+
+
+def test_a_proxy_that_is_set_or_unset_counts_at_the_next_connection(bare: pytest.MonkeyPatch) -> None:
+    with FakeServer(lambda _: "by proxy") as proxy, FakeServer(lambda _: "direct") as server:
+        at = endpoint("http://model.invalid/v1")
+        there = endpoint(server.url + "/v1")
+
+        async def work() -> None:
+            with pytest.raises(ProviderError, match="name is not known"):
+                await at.request("/chat/completions", ASK, 5.0)
+            bare.setenv("HTTP_PROXY", proxy.url)
+            for _ in range(2):
+                await at.request("/chat/completions", ASK, 5.0)
+                await there.request("/chat/completions", ASK, 5.0)
+            assert (proxy.count, proxy.connections, server.count) == (4, 2, 0)
+            bare.setenv("NO_PROXY", "127.0.0.1")
+            await there.request("/chat/completions", ASK, 5.0)
+            bare.delenv("HTTP_PROXY")
+            await there.request("/chat/completions", ASK, 5.0)
+            assert (proxy.count, server.count) == (4, 2)
+            await at.aclose()
+            await there.aclose()
+
+        run(work)
+
+
+@pytest.mark.parametrize("proxy", ["ftp://127.0.0.1:9", "http://127.0.0.1:port", "socks9://127.0.0.1:9"])
+def test_a_proxy_that_is_none_is_an_error_that_names_the_variables(bare: pytest.MonkeyPatch, proxy: str) -> None:
+    bare.setenv("HTTP_PROXY", proxy)
+
+    async def work() -> None:
+        await endpoint("http://model.example/v1").request("/chat/completions", ASK, 5.0)
+
+    with pytest.raises(ProviderError) as error:
+        run(work)
+    assert error.value.message.startswith("openai (m): the proxy cannot be used: ")
+    assert (error.value.kind, error.value.retryable, error.value.sent) == ("network", False, False)
+    assert error.value.hint == "check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY"
+
+
+def test_authorities_that_cannot_be_read_are_an_error_that_names_the_variable(bare: pytest.MonkeyPatch) -> None:
+    bare.setenv("SSL_CERT_FILE", "/no/such/file.pem")
+
+    async def work() -> None:
+        await endpoint("https://model.example/v1").request("/chat/completions", ASK, 5.0)
+
+    with pytest.raises(ProviderError) as error:
+        run(work)
+    assert error.value.message.startswith("openai (m): no certificate authorities: ")
+    assert (error.value.kind, error.value.retryable, error.value.sent) == ("network", False, False)
+    assert error.value.hint == "SSL_CERT_FILE must name a file of certificates (PEM), SSL_CERT_DIR a folder of them"
