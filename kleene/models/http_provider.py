@@ -207,7 +207,8 @@ class _Stream:
     def whole(self, headers: Mapping[str, str]) -> Any:
         """The JSON of the whole reply. Raises ``ProviderError`` where the stream ended before it said so."""
         for event in self._parser.close():
-            self._event(headers, event)
+            if not _is_cut(event.data):
+                self._event(headers, event)
         if not self._fold.complete:
             origin = self._provider.connection.origin
             message = f"{origin.provider} ({origin.model}): the stream ended before the reply was complete"
@@ -226,6 +227,11 @@ class _Stream:
             self._fold.take(value, event.event)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError):
             raise self._provider.malformed(value) from None
+
+
+def _is_cut(text: str) -> bool:
+    """Whether an event without its end is the beginning of one: it was not what the server had to say."""
+    return text == "" or (text[0] in "{[" and text != "[DONE]" and isinstance(_json(text), str))
 
 
 def _json(text: str) -> Any:

@@ -173,6 +173,38 @@ def test_a_reply_cut_off_by_the_network_is_to_be_asked_again(wire: str, raw: Raw
     assert (error.kind, error.retryable, error.sent, error.billed) == ("network", True, True, True)
 
 
+@every_wire
+def test_a_stream_cut_anywhere_is_whole_or_says_that_it_is_not(wire: str) -> None:
+    """To HTTP the response is whole: nothing but the stream itself says where it should end."""
+    body, cut = b"", 0
+
+    def rule(a: Any) -> Raw:
+        nonlocal body
+        body = write(a, Say("caf\u00e9 {}", pieces=2)).body
+        return Raw(body[:cut], 200, {"content-type": "text/event-stream"})
+
+    with FakeServer(rule) as server:
+        model = provider(wire, server.url)
+
+        async def work() -> list[str]:
+            nonlocal cut
+            found: list[str] = []
+            while cut <= len(body):
+                try:
+                    found.append((await model.send(ask(), lambda _: None)).text)
+                except ProviderError as error:
+                    assert (error.kind, error.retryable, error.billed) == ("network", True, True), error.message
+                    assert error.message == f"{wire} (fake-1): the stream ended before the reply was complete"
+                    found.append("")
+                cut += 1 if cut > len(body) - 40 else 7
+            await model.aclose()
+            return found
+
+        found = run(work)
+    assert set(found) == {"", "caf\u00e9 {}"}
+    assert found == sorted(found)
+
+
 def test_a_connection_closed_without_an_answer_is_to_be_asked_again() -> None:
     error = outcome(Raw(silent=True))
     assert (error.kind, error.retryable) == ("network", True)
@@ -264,10 +296,10 @@ def test_content_as_parts_and_null_content_are_read() -> None:
 @every_wire
 def test_a_server_that_never_answers_runs_into_the_time_limit(wire: str) -> None:
     start = time.monotonic()
-    error = outcome(lambda _: Say("ok", delay=1.0), wire, timeout=0.2)
+    error = outcome(lambda _: Say("ok", delay=0.5), wire, timeout=0.1)
     assert time.monotonic() - start < 3
     assert (error.kind, error.retryable, error.billed) == ("timeout", True, True)
-    assert error.message == f"{wire} (fake-1) did not answer within 0.2 s"
+    assert error.message == f"{wire} (fake-1) did not answer within 0.1 s"
 
 
 def test_a_server_that_is_not_there_was_not_sent_to() -> None:

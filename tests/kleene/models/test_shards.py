@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +19,7 @@ from kleene.udfs.protocols import ProviderError
 from tests.fake_server import FakeServer, Say
 from tests.kleene.models.wires import run
 
+TLS = Path(__file__).parents[2] / "fixtures" / "tls"
 PROXIES = [name for scheme in ("http", "https", "all", "no") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())]
 ASK = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
@@ -124,6 +127,73 @@ def test_a_connection_that_serves_while_its_endpoint_is_closed_is_closed_after(b
 
         run(work)
         assert server.count == 1
+
+
+class CancelAt(trio.abc.Instrument):
+    """Cancels a scope of a task at its moment of that number: before one of its steps, and after it, where the task waits."""
+
+    def __init__(self, moment: int) -> None:
+        self.scope = trio.CancelScope()
+        self.left = moment
+        self.task: trio.lowlevel.Task | None = None
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if task is self.task:
+            self.left -= 1
+            if self.left == 0:
+                self.scope.cancel()
+
+    after_task_step = before_task_step
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_a_cancel_at_any_step_leaves_nothing_behind(bare: pytest.MonkeyPatch, secure: bool, streamed: bool) -> None:
+    """On a new connection and on a kept one: no socket stays, the next request gets its own answer, the gate is free."""
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if secure else None
+    if tls is not None:
+        tls.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
+        bare.setenv("SSL_CERT_FILE", str(TLS / "cert.pem"))
+
+    with FakeServer(lambda a: Say("re:" + a.prompt, pieces=1), tls=tls) as server:
+        at = endpoint(server.url + "/v1", connections=1)
+
+        async def say(text: str) -> bytes:
+            parts: list[bytes] = []
+            take = (lambda _, data: parts.append(data)) if streamed else None
+            body = {"model": "m", "messages": [{"role": "user", "content": text}], "stream": streamed}
+            reply = await at.request("/chat/completions", body, 5.0, take)
+            return b"".join(parts) or reply.body
+
+        async def cancelled_at(step: int, text: str) -> bool:
+            instrument = CancelAt(step)
+            trio.lowlevel.add_instrument(instrument)
+            with instrument.scope:
+                instrument.task = trio.lowlevel.current_task()
+                assert f"re:{text}" in (await say(text)).decode()
+            instrument.task = None
+            trio.lowlevel.remove_instrument(instrument)
+            return instrument.scope.cancelled_caught
+
+        async def work() -> list[int]:
+            steps = []
+            for kept in (False, True):
+                step = 1
+                while await cancelled_at(step, f"cancelled-{step}-{kept}"):
+                    if kept or step % 5 == 0:
+                        assert f"re:after-{step}-{kept}" in (await say(f"after-{step}-{kept}")).decode()
+                    if not kept:
+                        await at.aclose()
+                    step += 1
+                steps.append(step)
+            await at.aclose()
+            while server._open:  # the server sees the end of each connection
+                await trio.sleep(0.01)
+            return steps
+
+        new, kept = run(work)
+        assert new >= kept > 4
+        assert len({ask.prompt for ask in server.asks}) == server.count  # nothing was sent twice
 
 
 @pytest.mark.parametrize(
