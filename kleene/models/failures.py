@@ -47,6 +47,8 @@ _QUOTA = re.compile(
     r"insufficient_quota|billing_hard_limit|exceeded your current quota|credit balance is too low|out of credits", re.I
 )
 PROXY_HINT = "check HTTPS_PROXY, HTTP_PROXY, ALL_PROXY and NO_PROXY"
+_NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG")
+"""What OpenSSL says, by its version, of bytes that are HTTP."""
 _HINTS = {
     "auth": "check the key (kleene setup, or the environment) and that it may use this model",
     "quota": "the account has no credit or quota left: raise it with the provider, or use another model",
@@ -122,6 +124,9 @@ def from_transport(origin: Origin, error: httpx.HTTPError) -> ProviderError:
         return ProviderError(
             "network", f"{who}: the server's certificate does not verify: {text}", sent=False, hint=hint
         )
+    if any(isinstance(c, ssl.SSLError) and c.reason in _NO_TLS for c in causes):
+        hint = "write http:// in the base_url if the server has no encryption"
+        return ProviderError("network", f"{who}: the server does not speak TLS: {text}", sent=False, hint=hint)
     if (
         any(isinstance(c, socket.gaierror) for c in causes)
         or "Name or service not known" in text

@@ -304,7 +304,9 @@ def checked_url(url: str, setting: str) -> str:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        httpx.URL(url)
+        httpx.URL(url).raw_host.decode("ascii").encode(
+            "idna"
+        )  # as a name is looked up: a label is neither empty nor too long
     except (ValueError, httpx.InvalidURL):
         usable = False
     if not usable:

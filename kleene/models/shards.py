@@ -41,10 +41,13 @@ class Target:
         object.__setattr__(self, "port", url.port or (443 if url.scheme == "https" else 80))
         object.__setattr__(self, "post", functools.lru_cache(HEADS_KEPT)(self._post))
 
+    def all_headers(self, length: int) -> list[tuple[bytes, bytes]]:
+        """Those of a request whose body has so many bytes."""
+        return [(b"host", self.url.netloc), *self.headers.raw, (b"content-length", b"%d" % length)]
+
     def _post(self, length: int) -> h11.Request:
-        headers = [(b"host", self.url.netloc), *self.headers.raw, (b"content-length", b"%d" % length)]
         try:
-            return h11.Request(method="POST", target=self.url.raw_path, headers=headers)
+            return h11.Request(method="POST", target=self.url.raw_path, headers=self.all_headers(length))
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError(str(error)) from error
 
@@ -108,6 +111,21 @@ class Direct:
             await connection.aclose()
 
 
+class Whole(httpx.AsyncByteStream):
+    """A request's body in one piece. httpx's own is a generator, which trio warns of where a cancel leaves it in its midst."""
+
+    def __init__(self, content: bytes) -> None:
+        self._left = [content]
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
+
+
 class Client:
     """An httpx client with one connection, and the proxies that the environment names. Raises what httpx does of a proxy that is none."""
 
@@ -120,7 +138,8 @@ class Client:
         return self._proxies == getproxies()
 
     async def send(self, target: Target, content: bytes, leaving: Callable[[], None]) -> Answer:
-        request = httpx.Request("POST", target.url, headers=target.headers, content=content, extensions=EXTENSIONS)
+        headers = target.all_headers(len(content))
+        request = httpx.Request("POST", target.url, headers=headers, stream=Whole(content), extensions=EXTENSIONS)
         leaving()
         response = await self._client.send(request, stream=True)
         return Answer(response.status_code, response.headers, response.aiter_raw(), response.aclose)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import email.utils
 import gzip
 import json
+import socket
 import ssl
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -293,6 +295,24 @@ def test_content_as_parts_and_null_content_are_read() -> None:
         assert [send(provider("openai", server.url), ask()).text for _ in range(2)] == ["one two", ""]
 
 
+def test_a_server_without_encryption_is_not_asked_again_for_it() -> None:
+    """It answers the first bytes of TLS with words."""
+
+    def speak() -> None:
+        with listener.accept()[0] as connection:
+            connection.recv(1000)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        speaker = threading.Thread(target=speak)
+        speaker.start()
+        error = fail(provider("openai", f"https://127.0.0.1:{listener.getsockname()[1]}"))
+        speaker.join(5)
+    assert (error.kind, error.retryable, error.sent) == ("network", False, False)
+    assert error.message.startswith("openai (fake-1): the server does not speak TLS: ")
+    assert error.hint == "write http:// in the base_url if the server has no encryption"
+
+
 @every_wire
 def test_a_server_that_never_answers_runs_into_the_time_limit(wire: str) -> None:
     start = time.monotonic()
@@ -389,7 +409,10 @@ def test_a_key_with_a_line_break_at_its_end_is_trimmed() -> None:
     assert server.asks[0].headers["authorization"] == "Bearer sk-abc"
 
 
-@pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://x/v1", "http://", "http://h:99999", "http://h:0"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "localhost:8080", "ftp://x/v1", "http://", "http://h:99999", "http://h:0", "http://a..b/v1", "https://.x", f"http://{'a' * 64}.com"],
+)  # fmt: skip
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     if not url:
         with pytest.raises(NoModel):

@@ -94,7 +94,7 @@ def test_what_the_server_did_not_read_goes_out_once_more_on_a_new_connection(bar
 
 
 def test_a_request_that_found_no_connection_in_its_time_was_not_sent(bare: Any) -> None:
-    with FakeServer(lambda _: Say("ok", delay=0.5)) as server:
+    with FakeServer(lambda _: Say("ok", delay=0.2)) as server:
         at = endpoint(server.url + "/v1", connections=1)
 
         async def work() -> ProviderError:
@@ -102,14 +102,14 @@ def test_a_request_that_found_no_connection_in_its_time_was_not_sent(bare: Any) 
                 nursery.start_soon(at.request, "/chat/completions", ASK, 5.0)
                 await trio.sleep(0.05)
                 with pytest.raises(ProviderError) as error:
-                    await at.request("/chat/completions", ASK, 0.1)
+                    await at.request("/chat/completions", ASK, 0.05)
             await at.aclose()
             return error.value
 
         error = run(work)
         assert server.count == 1
     assert (error.kind, error.retryable, error.sent, error.billed) == ("timeout", True, False, False)
-    assert error.message == "openai (m): no connection within 0.1 s"
+    assert error.message == "openai (m): no connection within 0.05 s"
 
 
 def test_a_connection_that_serves_while_its_endpoint_is_closed_is_closed_after(bare: Any) -> None:
@@ -146,17 +146,19 @@ class CancelAt(trio.abc.Instrument):
     after_task_step = before_task_step
 
 
-@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("way", ["plain", "tls", "proxy"])
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_a_cancel_at_any_step_leaves_nothing_behind(bare: pytest.MonkeyPatch, secure: bool, streamed: bool) -> None:
+def test_a_cancel_at_any_step_leaves_nothing_behind(bare: pytest.MonkeyPatch, way: str, streamed: bool) -> None:
     """On a new connection and on a kept one: no socket stays, the next request gets its own answer, the gate is free."""
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if secure else None
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if way == "tls" else None
     if tls is not None:
         tls.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
         bare.setenv("SSL_CERT_FILE", str(TLS / "cert.pem"))
 
     with FakeServer(lambda a: Say("re:" + a.prompt, pieces=1), tls=tls) as server:
-        at = endpoint(server.url + "/v1", connections=1)
+        if way == "proxy":
+            bare.setenv("HTTP_PROXY", server.url)
+        at = endpoint("http://model.invalid/v1" if way == "proxy" else server.url + "/v1", connections=1)
 
         async def say(text: str) -> bytes:
             parts: list[bytes] = []
