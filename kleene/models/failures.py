@@ -17,6 +17,7 @@ from typing import Any
 import attrs
 import httpx
 
+from kleene.udfs.jsontext import clean
 from kleene.udfs.protocols import ProviderError
 
 _STATUS_OF_TYPE = {
@@ -262,7 +263,7 @@ def _facts_of(value: Any) -> _Facts:
 
 
 def _one_line(text: str, limit: int = 300) -> str:
-    line = " ".join(text.split())
+    line = " ".join(clean(text).split())  # JSON can hold halves of characters, which no file and no terminal takes
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 

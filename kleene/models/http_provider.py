@@ -22,6 +22,11 @@ from kleene.udfs.protocols import Message, ProviderError, Reply, Request
 
 W = TypeVar("W")
 LEFT_OUT = "left out"
+OTHER_FORM = (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError)
+"""What reading JSON raises that has another form than the wire says."""
+MOST_TOKENS = 10**12
+MOST_DOLLARS = 1e6
+"""Beyond these a figure of one request is a mistake; the books could not hold it."""
 SCORE = schema_for(AnswerType("score", "DOUBLE"))
 
 
@@ -141,12 +146,12 @@ class HttpProvider(ABC):
         if error is not None:
             raise error
         try:
-            reply = self.read(value, request)
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+            reply = _encodable(self.read(value, request))
+        except OTHER_FORM:
             raise self.malformed(value) from None
         if request.schema is not None:
             self.degrade.saw(reply)
-        return attrs.evolve(reply, text=clean(reply.text))
+        return reply
 
     async def _streamed(self, request: Request, body: dict[str, Any], on_text: OnText) -> Reply:
         stream = _Stream(self, on_text)
@@ -193,7 +198,7 @@ class _Stream:
     def __init__(self, provider: HttpProvider, on_text: OnText) -> None:
         self.unstreamed: list[bytes] | None = None
         self._provider = provider
-        self._fold = provider.fold(on_text)
+        self._fold = provider.fold(_whole_characters(on_text))
         self._parser = SseParser()
 
     def take(self, headers: Mapping[str, str], data: bytes) -> None:
@@ -213,7 +218,10 @@ class _Stream:
             origin = self._provider.connection.origin
             message = f"{origin.provider} ({origin.model}): the stream ended before the reply was complete"
             raise ProviderError("network", message, retryable=True)
-        return self._fold.whole()
+        try:
+            return self._fold.whole()
+        except OTHER_FORM:
+            raise self._provider.malformed("its events do not fit together") from None
 
     def _event(self, headers: Mapping[str, str], event: SseEvent) -> None:
         if event.data == "[DONE]":
@@ -225,8 +233,30 @@ class _Stream:
             raise error
         try:
             self._fold.take(value, event.event)
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+        except OTHER_FORM:
             raise self._provider.malformed(value) from None
+
+
+def _encodable(reply: Reply) -> Reply:
+    """The reply without halves of characters, which JSON can hold and no file and no terminal takes."""
+    uses = tuple(attrs.evolve(u, name=clean(u.name), arguments=clean(u.arguments)) for u in reply.uses)
+    model = None if reply.model is None else clean(reply.model)
+    return attrs.evolve(reply, text=clean(reply.text), model=model, uses=uses)
+
+
+def _whole_characters(on_text: OnText) -> OnText:
+    """Where a server cuts a character in two, as JSON can, its first half waits for the second, for ever where none comes."""
+    half = ""
+
+    def take(text: str) -> None:
+        nonlocal half
+        text, half = half + text, ""
+        if "\ud800" <= text[-1:] <= "\udbff":
+            text, half = text[:-1], text[-1]
+        if text:
+            on_text(clean(text))
+
+    return take
 
 
 def _is_cut(text: str) -> bool:
@@ -266,10 +296,11 @@ def with_line(messages: tuple[Message, ...], line: str) -> tuple[Message, ...]:
 
 
 def count(usage: Any, *path: str) -> int:
-    """A token count out of a usage block; 0 where it is missing or no number."""
+    """A token count out of a usage block; 0 where it is missing or no number that can be."""
     for name in path:
         usage = usage.get(name) if isinstance(usage, dict) else None
-    return int(usage) if isinstance(usage, int | float) and not isinstance(usage, bool) and usage >= 0 else 0
+    is_number = isinstance(usage, int | float) and not isinstance(usage, bool)
+    return int(usage) if is_number and 0 <= usage <= MOST_TOKENS else 0
 
 
 def reported(*counts: int) -> bool:
@@ -278,9 +309,9 @@ def reported(*counts: int) -> bool:
 
 
 def cost(usage: Any) -> float | None:
-    """What the provider says the request cost, in dollars."""
+    """What the provider says the request cost, in dollars; None where it says nothing that can be."""
     for name in ("cost_usd", "cost"):
         value = usage.get(name) if isinstance(usage, dict) else None
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MOST_DOLLARS:
             return float(value)
     return None

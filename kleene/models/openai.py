@@ -17,6 +17,7 @@ from kleene.models.schemas import WireSchema, for_openai
 from kleene.planner.errors import NoModel
 from kleene.planner.specs import Price
 from kleene.udfs.answers import instruction_of
+from kleene.udfs.jsontext import clean
 from kleene.udfs.protocols import Message, ProviderError, Reply, Request, ToolSpec, ToolUse
 from kleene.udfs.vectors import placed
 
@@ -120,7 +121,7 @@ class OpenAI(OpenAIEndpoint):
             asked if reported(asked) else None,
             0,
             cost(usage),
-            model=model if isinstance(model, str) else None,
+            model=clean(model) if isinstance(model, str) else None,
         )
 
     def _list_brought(self, *, nothing: bool) -> None:

@@ -367,12 +367,14 @@ def test_a_proxy_from_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -
         ({"retry-after": "0.5"}, 0.5),
         ({"retry-after": "-3"}, None),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": "1e400"}, None),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:10 +99999999999999999999"}, None),
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
         ({"retry-after": "Wed, 21 Oct 2026 07:28:10 GMT", "date": "Wed, 21 Oct 2026 07:28:00 GMT"}, 10.0),
         ({"retry-after": "Wed, 21 Oct 2020 07:28:10 GMT"}, 0.0),
         ({}, None),
     ],
-    ids=["seconds", "fraction", "negative", "words", "ms", "date", "past", "none"],
+    ids=["seconds", "fraction", "negative", "words", "endless", "odd zone", "ms", "date", "past", "none"],
 )
 def test_the_wait_is_read_as_seconds_or_as_a_date_of_the_servers_clock(
     headers: dict[str, str], seconds: float | None
