@@ -171,9 +171,9 @@ class Endpoint:
 
     def _new_shard(self) -> Shard:
         """A connection to be, as the environment is now: a variable that is set after a failure counts at the next request."""
-        secure = self.base_url.startswith("https:")
-        proxied = _has_proxy("https" if secure else "http")
-        if not secure and not proxied:
+        scheme = httpx.URL(self.base_url).scheme  # in small letters, however it was written
+        proxied = _has_proxy(scheme)
+        if scheme == "http" and not proxied:
             return Direct(None)
         try:
             tls = self._context()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from kleene.models.addresses import OPENAI_URL
 from kleene.models.failures import Origin, from_body
 from kleene.models.http import Endpoint, checked_key, checked_url, json_of
-from kleene.models.http_provider import HttpProvider, cost, count, reported, with_line
+from kleene.models.http_provider import OTHER_FORM, HttpProvider, cost, count, reported, with_line
 from kleene.models.provider import Capabilities, OnText, one_text_only, vector_text
 from kleene.models.schemas import WireSchema, for_openai
 from kleene.planner.errors import NoModel
@@ -113,7 +113,7 @@ class OpenAI(OpenAIEndpoint):
                 if not isinstance(vectors[0], list):
                     raise TypeError(vectors)
             usage, model = value.get("usage"), value.get("model")
-        except (KeyError, IndexError, TypeError, AttributeError):
+        except OTHER_FORM:
             raise self.malformed(value) from None
         asked = count(usage, "prompt_tokens")
         return Reply(

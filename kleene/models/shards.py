@@ -77,7 +77,7 @@ class Shard(Protocol):
 
 
 class Direct:
-    """A connection of our own, opened at the first request. ``tls`` None: for plain HTTP only."""
+    """A connection of our own, opened at the first request: encrypted by ``tls``, or not where that is None."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self._tls = tls
@@ -89,8 +89,7 @@ class Direct:
     async def send(self, target: Target, content: bytes, leaving: Callable[[], None]) -> Answer:
         request = target.post(len(content))
         if self._connection is None:
-            tls = self._tls if target.url.scheme == "https" else None
-            self._connection = await Connection.open(target.host, target.port, tls, CONNECT_TIMEOUT_S)
+            self._connection = await Connection.open(target.host, target.port, self._tls, CONNECT_TIMEOUT_S)
         connection = self._connection
         leaving()
         try:

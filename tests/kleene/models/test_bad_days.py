@@ -348,6 +348,7 @@ def test_a_certificate_that_does_not_verify_is_not_asked_again(monkeypatch: pyte
         assert error.hint == "set SSL_CERT_FILE to the certificate authority's file, or correct the base_url"
         monkeypatch.setenv("SSL_CERT_FILE", str(TLS / "cert.pem"))
         assert send(model, ask()).text == "ok"
+        assert send(provider("openai", server.url.replace("https", "HTTPS")), ask()).text == "ok"
 
 
 def test_a_proxy_from_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
