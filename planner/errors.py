@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 class KleeneError(Exception):
-    """The root of the tree. ``str(error)`` is the message alone; ``error.render()`` adds the place and the hint."""
+    """The root of the tree. ``str(error)`` is the message alone; ``error.render()`` adds the place and the hint, and so does a traceback:
+    they are the error's first notes."""
 
     def __init__(self, message: str, *, hint: str | None = None, span: Span | None = None, source: str | None = None):
         super().__init__(message)
@@ -37,15 +38,23 @@ class KleeneError(Exception):
         self.hint = hint
         self.span = span
         self.source = source
+        self._added: list[str] = []
 
     def render(self) -> str:
         """The message, the line with a caret under the place if it is known, and the hint."""
-        lines = [f"error: {self.message}"]
-        if self.span is not None and self.source is not None:
-            lines.extend(caret(self.source, self.span))
-        if self.hint:
-            lines.append(f"hint: {self.hint}")
-        return "\n".join(lines)
+        return "\n".join([f"error: {self.message}", *self._told()])
+
+    def _told(self) -> list[str]:
+        lines = [] if self.span is None or self.source is None else caret(self.source, self.span)
+        return [*lines, f"hint: {self.hint}"] if self.hint else lines
+
+    # Python prints an error's notes below its message. Place and hint may be set after the error was made, so they are read when it is shown.
+    @property
+    def __notes__(self) -> list[str]:
+        return [*self._told(), *self._added]
+
+    def add_note(self, note: str, /) -> None:
+        self._added.append(note)
 
 
 class ParseError(KleeneError, ValueError):
