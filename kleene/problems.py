@@ -33,6 +33,11 @@ SYNTAX = frozenset((
     "similar",
 ))  # fmt: skip
 """Those of them that a statement is more often made of than a column named after: nothing is said of them."""
+FILE = re.compile(r"^Table with name (?:[^\s\"]*/|[^\"]+\.)[^\"]+ does not exist$")
+NO_TABLE_OF_FILE = (
+    "a quoted file name is a table where it ends in .csv, .tsv, .parquet, .json, .jsonl or .ndjson; "
+    "read_csv, read_parquet and read_json take any name"
+)
 CARET = re.compile(r"^LINE (\d+): (.*)\n( *)\^", re.MULTILINE)
 
 
@@ -117,7 +122,13 @@ def _hint(text: str, message: str, rest: str, catalog: Catalog | None) -> str | 
         return f"did you mean {near_duckdb.group(1).strip()}?"
     candidates = re.search(r"Candidate bindings: (?:: )?(.+)", rest)
     if candidates:
-        return f"columns are {candidates.group(1).strip()}"
-    if "unrecognized configuration parameter" in text:
-        return "Kleene's settings are " + ", ".join(k.key for k in KEYS) + ", rules.NAME"
+        nearest = candidates.group(1).strip()  # a choice of DuckDB's: the relation may have more
+        return f"the nearest columns are {nearest}" if '", ' in nearest else f"the nearest column is {nearest}"
+    unknown_setting = re.search(r"unrecognized configuration parameter \"([^\"]+)\"", text)
+    if unknown_setting:
+        near = did_you_mean(unknown_setting.group(1), [key.key for key in KEYS])
+        known = "Kleene's settings are " + ", ".join(key.key for key in KEYS) + ", rules.NAME"
+        return known if near is None else f"did you mean {near}? {known}"
+    if FILE.search(message):
+        return NO_TABLE_OF_FILE
     return None

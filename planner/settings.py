@@ -44,7 +44,7 @@ class SettingKey:
     def expects(self) -> str:
         """What a value must be, in words for an error message."""
         if self.type == "choice":
-            words = ", ".join(self.choices)
+            words = f"{', '.join(self.choices[:-1])} or {self.choices[-1]}"
         elif self.type == "bool":
             words = "on or off"
         elif self.type == "batch":
@@ -247,6 +247,8 @@ def _switch(key: str, value: object) -> bool:
 
 
 def _read(known: SettingKey, value: object) -> object:
+    if value is None and "null" in known.choices:
+        value = "null"  # SET on_error = NULL: the word, quoted or not
     if value is None or (isinstance(value, str) and value.strip().casefold() == "null" and known.type != "choice"):
         if known.optional:
             return None

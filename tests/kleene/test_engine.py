@@ -610,6 +610,12 @@ def test_a_cap_for_one_statement(db):
         assert len(k.sql("SELECT llm('b ' || body) FROM t WHERE id < 5")) == 5
 
 
+def test_an_unknown_setting_is_answered_with_the_nearest() -> None:
+    with engine() as (k, _), pytest.raises(kleene.PlanError) as caught:
+        k.sql("SET on_eror = 'null'")
+    assert (caught.value.hint or "").startswith("did you mean on_error? Kleene's settings are effort, model.default, ")
+
+
 @pytest.mark.parametrize(
     ("sql", "rendered"),
     [
@@ -620,7 +626,7 @@ def test_a_cap_for_one_statement(db):
         ),
         (
             "SELECT 1;\nSELECT idd,\n  llm(body) FROM t",
-            'error: Referenced column "idd" not found in FROM clause\nline 2: SELECT idd,\n               ^^^\nhint: columns are "id", "body"',
+            'error: Referenced column "idd" not found in FROM clause\nline 2: SELECT idd,\n               ^^^\nhint: the nearest columns are "id", "body"',
         ),
         (
             "SELECT llm()",
@@ -631,6 +637,16 @@ def test_a_cap_for_one_statement(db):
             "SELECT llm('a', efort := 'low')",
             "error: llm has no argument efort\nline 1: SELECT llm('a', efort := 'low')\n               ^^^^^^^^^^^^^^^^^^^^^^^^\n"
             "hint: did you mean effort? llm(prompt VARCHAR [, model VARCHAR, effort VARCHAR]) -> VARCHAR",
+        ),
+        (
+            "SELECT bdy FROM (SELECT 1 AS body)",
+            'error: Referenced column "bdy" not found in FROM clause\nline 1: SELECT bdy FROM (SELECT 1 AS body)\n               ^^^\nhint: the nearest column is "body"',
+        ),
+        (
+            "FROM 'mails.parq'",
+            "error: Table with name mails.parq does not exist\nline 1: FROM 'mails.parq'\n              ^^^^^^^^^^\n"
+            "hint: a quoted file name is a table where it ends in .csv, .tsv, .parquet, .json, .jsonl or .ndjson; "
+            "read_csv, read_parquet and read_json take any name",
         ),
         ("SELEC 1", 'error: syntax error at or near "SELEC"\nline 1: SELEC 1\n        ^^^^^'),
         (

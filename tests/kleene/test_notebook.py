@@ -114,7 +114,7 @@ def test_a_connection_of_ones_own(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
-        ("%callsql SELECT bdy FROM (SELECT 1 AS body)", 'hint: columns are "body"'),
+        ("%callsql SELECT bdy FROM (SELECT 1 AS body)", 'hint: the nearest column is "body"'),
         ("%callsql --explian SELECT 1", "did you mean --explain?"),
         ("%callsql", "there is no statement to run"),
         ("%callsql --engine nothing SELECT 1", "there is no variable nothing"),

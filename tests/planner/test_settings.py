@@ -73,7 +73,7 @@ def test_a_value_is_read_by_its_key_s_type(key: str, value: object, read: object
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("effort", "much", "effort must be low, medium, high, max (or NULL), not 'much'"),
+        ("effort", "much", "effort must be low, medium, high or max (or NULL), not 'much'"),
         ("memo", "maybe", "memo must be on or off, not 'maybe'"),
         ("memo", None, "memo must be on or off, not NULL"),
         ("max_tokens", "0", "max_tokens must be a whole number of at least 1, not '0'"),
@@ -84,7 +84,7 @@ def test_a_value_is_read_by_its_key_s_type(key: str, value: object, read: object
         ("budget.wall", "inf", "budget.wall must be a number of at least 0 (or NULL), not 'inf'"),
         ("batch", "0", "batch must be a count of at least 1, or auto, not '0'"),
         ("temperature", "3", "temperature must be a number from 0 to 2 (or NULL), not '3'"),
-        ("on_error", "stop", "on_error must be fail, null, not 'stop'"),
+        ("on_error", "stop", "on_error must be fail or null, not 'stop'"),
         ("model.default", " ", "model.default must be a text, not ' '"),
         ("rules.stage", "perhaps", "rules.stage must be on or off, not 'perhaps'"),
     ],
@@ -94,6 +94,12 @@ def test_a_bad_value_says_what_is_expected(key: str, value: object, message: str
         Settings().set(key, value)
     assert caught.value.message == message
     assert caught.value.hint == f"RESET {key} brings back the default."
+
+
+@pytest.mark.parametrize("key", ["on_error", "on_unknown"])
+@pytest.mark.parametrize("value", [None, "null", "NULL"])
+def test_null_may_be_a_choice_with_or_without_quotes(key: str, value: str | None) -> None:
+    assert Settings().set(key, "fail").set(key, value).get(key) == "null"
 
 
 def test_an_unknown_key_lists_the_known_and_the_nearest() -> None:

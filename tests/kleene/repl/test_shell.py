@@ -70,7 +70,7 @@ def test_an_error_has_its_place_and_a_hint(tmp_path: Path) -> None:
             'error: Referenced column "bdy" not found in FROM clause\n'
             "line 2: SELECT bdy FROM (SELECT 1 AS body);\n"
             "               ^^^\n"
-            'hint: columns are "body"\n',
+            'hint: the nearest column is "body"\n',
         )
 
 

@@ -36,7 +36,7 @@ kleene> SELECT bdy FROM (SELECT 1 AS body);
 error: Referenced column "bdy" not found in FROM clause
 line 1: SELECT bdy FROM (SELECT 1 AS body);
                ^^^
-hint: columns are "body"
+hint: the nearest column is "body"
 kleene> FROM trace_s
                      trace_sessions    table
                      trace_statements  table
