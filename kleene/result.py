@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,14 @@ class Result:
         from kleene.rendering.table import show_result
 
         show_result(self, limit)
+
+    def __str__(self) -> str:
+        """What ``print`` shows: the first rows as ``show`` prints them, a plan's text, or what a statement without rows did."""
+        from kleene.rendering.table import result_lines
+
+        if self.plan is not None or not self.columns:
+            return self.plan or self.message or ""
+        return "\n".join(result_lines(self, 40, sys.stdout))
 
     def _repr_html_(self) -> str:
         """For notebooks: the first rows, usage and warnings, all escaped."""

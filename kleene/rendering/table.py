@@ -55,9 +55,14 @@ def show_result(result: Relation, limit: int = 40, out: TextIO | None = None) ->
     stream = sys.stdout if out is None else out
     if not result.columns:
         return
-    width = shutil.get_terminal_size().columns if stream.isatty() else None
-    for line in table_lines(result, Limits(width, limit)):
+    for line in result_lines(result, limit, stream):
         print(line, file=stream)
+
+
+def result_lines(result: Relation, limit: int, stream: TextIO) -> Iterator[str]:
+    """The first ``limit`` rows of a result as a table for ``stream``."""
+    width = shutil.get_terminal_size().columns if stream.isatty() else None
+    return table_lines(result, Limits(width, limit, rest="fetchall() has all"))
 
 
 def first(batches: Iterator[list[Cells]], count: int) -> list[Cells]:

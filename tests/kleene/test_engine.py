@@ -610,6 +610,22 @@ def test_a_cap_for_one_statement(db):
         assert len(k.sql("SELECT llm('b ' || body) FROM t WHERE id < 5")) == 5
 
 
+def test_print_shows_what_a_statement_gave() -> None:
+    with engine() as (k, _):
+        assert (
+            str(k.sql("SELECT 1 AS one, NULL AS n"))
+            == "┌─────┬──────┐\n│ one │ n    │\n├─────┼──────┤\n│   1 │ NULL │\n└─────┴──────┘\n1 row"
+        )
+        assert str(k.sql("FROM range(41)")).endswith(
+            "│    39 │\n└───────┘\n41 rows: the first 40 are shown, fetchall() has all"
+        )
+        assert (
+            str(k.sql("CREATE FUNCTION f(a TEXT) RETURNS TEXT AS PROMPT '{a}'")) == "created function f(a TEXT) -> TEXT"
+        )
+        assert str(k.sql("EXPLAIN SELECT llm('a')")).startswith("#1 llm('a')  ")
+        assert repr(k.sql("SELECT 1 AS one")) == "<Result 1 rows x 1 columns, 0 calls>"
+
+
 def test_an_unknown_setting_is_answered_with_the_nearest() -> None:
     with engine() as (k, _), pytest.raises(kleene.PlanError) as caught:
         k.sql("SET on_eror = 'null'")
