@@ -50,7 +50,8 @@ def legible(table: Table) -> Table:
         price = row["price_as_of"]
         if row["input_usd_per_mtok"] is not None:
             price = f"{row['input_usd_per_mtok']:g} in, {row['output_usd_per_mtok']:g} out"
-        model = f"{row['provider']}:{row['model']}"
+        function = row["endpoint"] == "python"  # named once: there is no provider behind it
+        model = row["model"] if function else f"{row['provider']}:{row['model']}"
         rows.append((row["alias"], model, row["endpoint"], price, row["without"]))
     return text_table(("alias", "model", "endpoint", "usd_per_mtok", "without"), rows)
 

@@ -15,6 +15,7 @@ import attrs
 from kleene.cli.exits import UsageError
 from kleene.cli.runs import QUERY as RUNS
 from kleene.planner.errors import Cancelled, did_you_mean
+from kleene.rendering.rows import text_table
 from kleene.rendering.table import visible
 from kleene.repl.shell import Shell
 from kleene.repl.suggest import Word
@@ -105,8 +106,23 @@ def describe(shell: Shell, rest: str) -> None:
     show_query(shell, f"DESCRIBE {name}" if name else TABLES)
 
 
+KINDS = ("built in", "session", "tool")
+"""Of functions that come with Kleene, in the order in which they are listed; the user's own stand before them."""
+
+
 def functions(shell: Shell, rest: str) -> None:
-    show_query(shell, "SHOW FUNCTIONS")
+    """How each is called and what for. A file, or a pipe, gets all that SHOW FUNCTIONS knows of them."""
+    result = shell.watched(shell.tally(), lambda engine: engine.sql("SHOW FUNCTIONS"))
+    if not shell.output.on_screen:
+        shell.output.write(result)
+        return
+    table = result.to_arrow_table().select(["signature", "body", "description"])
+    rows = sorted(zip(*table.to_pydict().values(), strict=True), key=lambda row: place_in(KINDS, row[1]))
+    shell.output.write(text_table(("signature", "kind", "description"), rows))
+
+
+def place_in(order: tuple[str, ...], word: str) -> int:
+    return order.index(word) if word in order else -1
 
 
 def agents(shell: Shell, rest: str) -> None:
@@ -208,9 +224,10 @@ def runs(shell: Shell, rest: str) -> None:
 
 
 def models(shell: Shell, rest: str) -> None:
-    from kleene.cli.models import table_of
+    from kleene.cli.models import legible, table_of
 
-    shell.output.write(shell.worker.call(lambda engine: table_of(engine.services.handler)))  # type: ignore[attr-defined]
+    table = shell.worker.call(lambda engine: table_of(engine.services.handler))  # type: ignore[attr-defined]
+    shell.output.write(legible(table) if shell.output.on_screen else table)
 
 
 OPTION = re.compile(r"--(context|data|table|max-turns|from)(?:=|\s+)('[^']*'|\"[^\"]*\"|\S+)\s*")
@@ -276,7 +293,7 @@ def leave(shell: Shell, rest: str) -> None:
 COMMANDS: tuple[ShellCommand, ...] = (
     ShellCommand(("help", "?", "h"), "", "this list", show_help),
     ShellCommand(("d", "dt"), "[TABLE]", "tables and views, or the columns of one", describe, "table"),
-    ShellCommand(("df",), "", "functions that ask models", functions),
+    ShellCommand(("df",), "", "functions and tools, your own first", functions),
     ShellCommand(("da",), "", "agents", agents),
     ShellCommand(("plan",), "[STATEMENT]", "what it (the last one) would ask and cost", plan, "sql"),
     ShellCommand(("budget",), "[WHAT AMOUNT | off]", "what is left; \\budget dollars 2 sets a limit", budget),

@@ -42,6 +42,11 @@ class Output:
             self._file.close()
         self.path = self._file = None
 
+    @property
+    def on_screen(self) -> bool:
+        """Whether rows are drawn for people, so that a command may leave out what only programs read."""
+        return self._file is None and self.inv.terminal.shows_tables and self.inv.args.format in (None, "table")
+
     def write(self, relation: Relation) -> None:
         terminal = self.inv.terminal
         if self._file is not None:
@@ -50,7 +55,7 @@ class Output:
             return
         if not relation.columns or is_plan(relation):
             terminal.out.writelines(f"{line}\n" for line in plan_lines(relation))
-        elif terminal.shows_tables and self.inv.args.format in (None, "table"):
+        elif self.on_screen:
             limits = Limits(terminal.width, SCREEN_ROWS, terminal.color, whole=self.expanded, rest=MORE)
             write_rows(relation, "table", terminal.out, limits)
         else:

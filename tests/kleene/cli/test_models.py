@@ -58,3 +58,9 @@ def test_on_a_terminal_a_model_is_one_column_and_its_price_another(monkeypatch: 
         "without",
     ]
     assert "│ anthropic:claude-sonnet-5 │" in row and " in, " in row and "…" not in done.out
+
+
+def test_a_function_is_named_once(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def answer(request):\n    return 'yes'\n", encoding="utf-8")
+    done = invoke("models", "--model-script", str(tmp_path / "mine.py") + ":answer", tty=True)
+    assert "│ worker │ mine.answer │ python   │ free " in done.out

@@ -278,6 +278,20 @@ class TestWithTheEngine:
             assert {"llm", "spawn"} <= set(shell.names.calls) and "range" in shell.names.table_functions
             assert shell.names.settings["memo"] == ("on", "off") and "threads" in shell.names.settings
 
+    def test_on_a_screen_functions_and_models_are_brief_and_ones_own_come_first(self, tmp_path: Path) -> None:
+        with shell_on(tmp_path, model=FunctionModel(hello, name="hello"), tty=True) as shell:
+            shell.feed("CREATE FUNCTION zest(t TEXT) RETURNS TEXT AS PROMPT 'Zest? {t}';")
+            said(shell)
+            shell.feed("\\df")
+            lines = said(shell)[0].splitlines()
+            assert [cell.strip() for cell in lines[1].split("│")[1:-1]] == ["signature", "kind", "description"]
+            assert lines[3].startswith("│ zest(t TEXT) -> TEXT ") and lines[4].startswith("│ embed(text VARCHAR")
+            shell.feed("\\models")
+            assert "│ worker │ hello │ python   │ free " in said(shell)[0]
+            shell.feed(f"\\o {tmp_path / 'all.csv'}")
+            shell.feed("\\df")
+        assert (tmp_path / "all.csv").read_text(encoding="utf-8").startswith("name,signature,body,model,volatility,")
+
     def test_a_run(self, tmp_path: Path) -> None:
         def solve(request: Any) -> str:
             return "```sql\nFINAL(SELECT count(*) AS answer FROM people)\n```"
