@@ -6,6 +6,7 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from kleene.cli import (
     bench,
@@ -29,6 +30,7 @@ from kleene.cli.options import add_global_options
 from kleene.version import VERSION
 
 PROGRAM = "python -m kleene"
+SCRIPT = "kleene"
 COMMANDS: tuple[Command, ...] = (
     run.COMMAND,
     resume.COMMAND,
@@ -84,25 +86,25 @@ class Parser(argparse.ArgumentParser):
             self.color = False  # Python 3.14 colours help; the page generated from it has none
 
 
-def build_parser(words: Collection[str] | None = None) -> argparse.ArgumentParser:
+def build_parser(words: Collection[str] | None = None, program: str = PROGRAM) -> argparse.ArgumentParser:
     """The parser of a command line. ``words``: those of the line to be parsed. The commands that are none of them are only named, as the
-    arguments of fifteen take 40 ms to describe."""
+    arguments of fifteen take 40 ms to describe. ``program``: what help and usage call it."""
     parser = Parser(
-        prog=PROGRAM,
+        prog=program,
         usage="%(prog)s [OPTIONS] COMMAND ...",
         description=DESCRIPTION,
-        epilog=f"examples:\n{textwrap.indent(EXAMPLES, '  ')}\n\n{EXITS}\n\n{PROGRAM} COMMAND --help says more about one command.",
+        epilog=f"{examples(EXAMPLES, program)}\n\n{EXITS}\n\n{program} COMMAND --help says more about one command.",
     )
     parser.add_argument("--version", action="version", version=f"kleene {VERSION}", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
     for command in COMMANDS:
         sub = commands.add_parser(
             command.name,
-            prog=f"{PROGRAM} {command.name}",
+            prog=f"{program} {command.name}",
             help=command.summary,
             usage=f"%(prog)s {command.usage}".rstrip(),
             description=command.description,
-            epilog=f"examples:\n{textwrap.indent(command.examples, '  ')}\n\nOptions of every command: {PROGRAM} --help",
+            epilog=f"{examples(command.examples, program)}\n\nOptions of every command: {program} --help",
         )
         if words is None or command.name in words or completion.COMMAND.name in words:
             command.add_arguments(sub)
@@ -112,10 +114,19 @@ def build_parser(words: Collection[str] | None = None) -> argparse.ArgumentParse
     return parser
 
 
+def examples(text: str, program: str) -> str:
+    return "examples:\n" + textwrap.indent(text.replace(PROGRAM, program), "  ")
+
+
+def started_as() -> str:
+    """What the user typed: the installed script, or the module."""
+    return SCRIPT if Path(sys.argv[0]).stem == SCRIPT else PROGRAM
+
+
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse a command line. Exits like argparse: 0 after help and version, 2 with a usage line on stderr."""
     words = list(sys.argv[1:] if argv is None else argv)
-    args = build_parser(words).parse_args(words)
+    args = build_parser(words, started_as()).parse_args(words)
     for name in ("model", "allow_host"):
         setattr(args, name, [*(getattr(args, name) or []), *getattr(args, f"more_{name}", [])])
     return args

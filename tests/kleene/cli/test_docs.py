@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kleene.cli.parser import COMMANDS, build_parser
+from kleene.cli.parser import COMMANDS, build_parser, parse, started_as
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -35,3 +35,17 @@ def test_help_names_every_command() -> None:
     text = build_parser().format_help()
     for command in COMMANDS:
         assert f"    {command.name} " in text and command.summary in text
+
+
+@pytest.mark.parametrize(
+    ("started", "other"), [("/usr/bin/kleene", "python -m kleene"), ("/kleene/__main__.py", "  kleene ")]
+)
+def test_help_calls_the_program_what_the_user_typed(
+    started: str, other: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", [started])
+    for argv in (["--help"], ["sql", "--help"]):
+        with pytest.raises(SystemExit):
+            parse(argv)
+        shown = capsys.readouterr().out
+        assert other not in shown and shown.startswith(f"usage: {started_as()} ")
