@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from kleene.cli.command import Command
+from kleene.cli.exits import UsageError
 
 if TYPE_CHECKING:
     from kleene.cli.invocation import Invocation
@@ -18,8 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--plan",
         metavar="FORM",
         choices=("text", "json", "sql"),
-        default="text",
-        help="text for people, json for programs, sql for what DuckDB is given (default: text)",
+        help="text for people, json for programs, sql for what DuckDB is given (default: text; json with --format json)",
     )
     parser.add_argument("--html", metavar="FILE", help="write the plan as one self-contained page; - is stdout")
 
@@ -30,17 +30,29 @@ def execute(inv: Invocation) -> int:
     from kleene.cli.session import engine_of
     from kleene.cli.texts import read_text
 
+    form = form_of(inv.args.plan, inv.args.format)
     text = read_text(inv.args.statement, inv.terminal.stdin)
     with engine_of(inv, inv.args.database) as engine:
         plan = engine.explain(text)
         if inv.args.html is not None:
             return page_of(inv, plan, text)
-        if inv.args.plan == "json":
+        if form == "json":
             shown = json.dumps(plan.to_dict(), indent=2, ensure_ascii=False, default=str)
         else:
-            shown = plan.duckdb_sql if inv.args.plan == "sql" else plan.text
+            shown = plan.duckdb_sql if form == "sql" else plan.text
     inv.terminal.out.write(shown.rstrip("\n") + "\n")
     return 0
+
+
+def form_of(plan: str | None, format_: str | None) -> str:
+    """The plan's form. ``--format``, made for rows, stands for it where it has such a form; else a ``UsageError``.
+
+    >>> form_of(None, None), form_of(None, "json"), form_of("sql", "json")
+    ('text', 'json', 'sql')
+    """
+    if plan is None and format_ not in (None, "table", "json"):
+        raise UsageError(f"a plan has no form {format_}", hint="--plan text, --plan json or --plan sql")
+    return plan or ("json" if format_ == "json" else "text")
 
 
 def page_of(inv: Invocation, plan: Any, text: str) -> int:

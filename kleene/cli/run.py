@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="a text the model reads as the table ctx; may be repeated",
+        help="a text, a document or a folder of them, which the model reads as the table ctx; may be repeated",
     )
     add(
         "--data",

@@ -22,3 +22,13 @@ def test_a_plan_is_json_for_programs() -> None:
     assert json.loads(invoke("explain", "x", "--plan", "json", engine=Engine(plan=PLAN)).out) == {
         "estimate": {"calls": 3, "dollars": 0.5}
     }
+
+
+def test_the_format_of_rows_stands_for_the_form_of_a_plan_where_there_is_one() -> None:
+    assert (
+        json.loads(invoke("explain", "x", "--format", "json", engine=Engine(plan=PLAN)).out)["estimate"]["calls"] == 3
+    )
+    assert invoke("explain", "x", "--format", "table", engine=Engine(plan=PLAN)).out.startswith("scan mails")
+    done = invoke("explain", "x", "--format", "csv", engine=Engine(plan=PLAN))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "error: a plan has no form csv\nhint: --plan text, --plan json or --plan sql\n"
