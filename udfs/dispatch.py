@@ -47,6 +47,7 @@ UNKEPT = 50_000  # answers of a model that waits for nothing that may wait for t
 REPAIRED = ("unreadable", "schema", "empty")  # kinds of unknown that are worth a second question
 TOO_MUCH = ("bad_request", "context_overflow", "malformed")  # failures of a batch that its parts may not share
 TOOL = Route("", "kleene", "", "tool", free=True)  # who answers a tool's call
+GO_ON = "what was answered is kept; SET on_error = 'null' gives NULL where a call fails, and goes on"
 FATAL = ("auth", "quota")  # failures that no on_error turns into NULL: every further call would fail alike
 
 
@@ -553,7 +554,8 @@ class Dispatcher:
         """A failed call fails the statement, or gives NULL where ``on_error`` says so and others may fare better."""
         message = f"{work.describe()} failed: {failure.message}"
         if context.settings.on_error != "null" or failure.kind in FATAL:
-            raise CallFailed(message, call=work.describe(), kind=failure.kind, hint=failure.hint) from None
+            hint = failure.hint or (None if failure.kind in FATAL else GO_ON)
+            raise CallFailed(message, call=work.describe(), kind=failure.kind, hint=hint) from None
         context.meter.failure(message)
         for site, key in work.takers():
             site.answers.given[key] = None

@@ -130,8 +130,12 @@ def test_a_failure_ends_the_statement_and_what_was_answered_before_is_kept() -> 
 
     with world(rule) as (w, model):
         context = w.context()
-        with pytest.raises(CallFailed, match=r"f\('b'\) failed: m raised ValueError: broken"):
+        with pytest.raises(CallFailed, match=r"f\('b'\) failed: m raised ValueError: broken") as caught:
             w.ask(context, w.site(context), ["a", "b", "c"])
+        assert (
+            caught.value.hint
+            == "what was answered is kept; SET on_error = 'null' gives NULL where a call fails, and goes on"
+        )
         assert model.calls == 2
         again = w.context()
         assert w.ask(again, w.site(again), ["a"]) == {"a": "fine"}
