@@ -20,17 +20,15 @@ def read_text(argument: str, stdin: TextIO) -> str:
         raw = getattr(stdin, "buffer", None)
         return decoded(raw.read(), "stdin") if raw is not None else stdin.read()
     if argument.startswith("@") and len(argument) > 1:
-        return decoded(read_bytes(argument[1:]), argument[1:])
+        return decoded(read_bytes(argument[1:], hint="@FILE reads the text from a file; - reads stdin"), argument[1:])
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def read_bytes(name: str) -> bytes:
+def read_bytes(name: str, *, hint: str | None = None) -> bytes:
     try:
         return Path(name).expanduser().read_bytes()
     except OSError as error:
-        raise UsageError(
-            f"cannot read {name}: {error.strerror or error}", hint="@FILE reads the text from a file; - reads stdin"
-        ) from error
+        raise UsageError(f"cannot read {name}: {error.strerror or error}", hint=hint) from error
 
 
 def decoded(raw: bytes, name: str) -> str:

@@ -218,6 +218,12 @@ def test_timing_is_said(tmp_path: Path) -> None:
         assert said(shell)[1].splitlines()[-1].startswith("time: 0.")
 
 
+def test_a_file_that_is_not_there_is_told_without_advice_for_the_command_line(tmp_path: Path) -> None:
+    with shell_on(tmp_path, engine=Engine()) as shell:
+        assert shell.feed("\\i nowhere.sql") is Exit.USAGE
+        assert said(shell) == ("", "error: cannot read nowhere.sql: No such file or directory\n")
+
+
 def test_a_message_of_a_statement_is_said(tmp_path: Path) -> None:
     with shell_on(tmp_path, engine=Engine(on_sql=lambda text: message("created function f"))) as shell:
         shell.feed("CREATE TABLE f (a INT);")
