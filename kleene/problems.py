@@ -129,6 +129,8 @@ def _hint(text: str, message: str, rest: str, catalog: Catalog | None) -> str | 
         near = did_you_mean(unknown_setting.group(1), [key.key for key in KEYS])
         known = "Kleene's settings are " + ", ".join(key.key for key in KEYS) + ", rules.NAME"
         return known if near is None else f"did you mean {near}? {known}"
+    if unknown and catalog is not None:
+        return "SHOW FUNCTIONS lists those that ask; one that was created lasts as long as its engine"
     if FILE.search(message):
         return NO_TABLE_OF_FILE
     return None

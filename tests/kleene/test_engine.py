@@ -907,7 +907,11 @@ def test_a_lone_surrogate_becomes_a_replacement_character_and_a_pair_one_charact
             "error: llm is no tool with effects; CALL is for those\nline 1: CALL llm('x')\n             ^^^\n"
             "hint: SELECT llm(...)",
         ),
-        ("SELECT f(1)", "error: Scalar Function with name f does not exist\nline 1: SELECT f(1)\n               ^"),
+        (
+            "SELECT f(1)",
+            "error: Scalar Function with name f does not exist\nline 1: SELECT f(1)\n               ^\n"
+            "hint: SHOW FUNCTIONS lists those that ask; one that was created lasts as long as its engine",
+        ),
         ("SELECT 'abc", "error: unterminated string literal\nline 1: SELECT 'abc\n               ^"),
         ("DROP FUNCTION nope", "error: there is no function nope\nhint: SHOW FUNCTIONS lists them"),
         (
