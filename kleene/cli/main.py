@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kleene.cli.exits import Exit, exit_of
 from kleene.cli.faults import described
-from kleene.cli.parser import build_parser, command_named, parse
+from kleene.cli.parser import build_parser, command_named, parse, started_as
 from kleene.cli.signals import interruptible
 from kleene.cli.terminal import Terminal
 from kleene.planner.errors import Cancelled, KleeneError
@@ -34,7 +34,7 @@ def main(
     if args.command is None and terminal.is_interactive:
         args = parse([*(sys.argv[1:] if argv is None else argv), "repl"])
     if args.command is None:
-        print(build_parser().format_help(), file=terminal.out, end="")
+        print(build_parser(program=started_as()).format_help(), file=terminal.out, end="")
         return Exit.DONE
     terminal.quiet = args.quiet
     try:

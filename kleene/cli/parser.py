@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from kleene.cli import (
     bench,
@@ -27,6 +29,7 @@ from kleene.cli import (
 )
 from kleene.cli.command import Command
 from kleene.cli.options import add_global_options
+from kleene.planner.errors import did_you_mean
 from kleene.version import VERSION
 
 PROGRAM = "python -m kleene"
@@ -84,6 +87,31 @@ class Parser(argparse.ArgumentParser):
         super().__init__(formatter_class=HelpFormatter, allow_abbrev=False, **options)  # type: ignore[arg-type]
         if hasattr(self, "color"):
             self.color = False  # Python 3.14 colours help; the page generated from it has none
+
+    def error(self, message: str) -> NoReturn:
+        self.print_usage(sys.stderr)
+        self.exit(2, f"{self.prog}: error: {message}\nhint: {self.advice(message)}\n")
+
+    def advice(self, message: str) -> str:
+        """The nearest option or choice, else where all of them are told. argparse has one text for each kind of error."""
+        choice = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL)
+        option = re.match(r"unrecognized arguments: (--[\w-]+)", message)
+        if choice is not None and message.startswith("argument COMMAND:") and re.search(r"\s", choice[1].strip()):
+            return f'{self.prog} sql "..." runs statements'
+        near = None
+        if choice is not None:
+            near = did_you_mean(choice[1], [name.strip(" '") for name in choice[2].split(",")])
+        elif option is not None:
+            near = did_you_mean(option[1], self.options())
+        return f"{self.prog} --help" if near is None else f"did you mean {near}?"
+
+    def options(self) -> set[str]:
+        """The options of this parser and of its commands."""
+        found = {name for action in self._actions for name in action.option_strings}
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                found.update(*(command.options() for command in action.choices.values()))
+        return found
 
 
 def build_parser(words: Collection[str] | None = None, program: str = PROGRAM) -> argparse.ArgumentParser:

@@ -49,3 +49,25 @@ def test_help_calls_the_program_what_the_user_typed(
             parse(argv)
         shown = capsys.readouterr().out
         assert other not in shown and shown.startswith(f"usage: {started_as()} ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["sqll", "SELECT 1"], "did you mean sql?"),
+        (["SELECT 1"], 'python -m kleene sql "..." runs statements'),
+        (["sql", "SELECT 1", "--formt", "csv"], "did you mean --format?"),
+        (["sql", "SELECT 1", "--databse", "x"], "did you mean --database?"),
+        (["sql", "SELECT 1", "--format", "cvs"], "did you mean csv?"),
+        (["sql", "SELECT 1", "--format", "a b"], "python -m kleene sql --help"),
+        (["sql"], "python -m kleene sql --help"),
+        (["sql", "SELECT", "1"], "python -m kleene --help"),
+    ],
+)
+def test_a_wrong_command_line_is_answered_with_what_is_near(
+    argv: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(argv)
+    assert caught.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"hint: {hint}"
