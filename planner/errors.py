@@ -53,6 +53,10 @@ class KleeneError(Exception):
     def __notes__(self) -> list[str]:
         return [*self._told(), *self._added]
 
+    @__notes__.setter
+    def __notes__(self, notes: list[str]) -> None:
+        self._added = [*notes]
+
     def add_note(self, note: str, /) -> None:
         self._added.append(note)
 
