@@ -114,7 +114,7 @@ def _columns(query: exp.Expr, catalog: Catalog, relations: Relations) -> int | N
         block = block.this
     if isinstance(block, exp.Select) and block.expressions and not block.find(exp.Star, exp.Columns):
         return len(block.expressions)
-    if any(isinstance(n, exp.Anonymous) and catalog.function(str(n.this)) is not None for n in query.walk()):
+    if any(isinstance(n, exp.Anonymous) and catalog.function(n.name) is not None for n in query.walk()):
         return None
     found = relations.describe(query.sql(CallSQL))
     return None if found is None else len(found)

@@ -9,6 +9,7 @@ import attrs
 from sqlglot import exp
 
 from kleene.planner.calls import Call, Ready, all_in, calls_in, nodes
+from kleene.planner.dialect import spreads
 from kleene.planner.joining import JoinSpec
 from kleene.planner.learned import Learned
 from kleene.planner.settings import Settings
@@ -182,13 +183,17 @@ class CallPlan:
         return self.sites[number - 1]
 
     def controls(self, number: int) -> frozenset[int]:
-        """The other sites whose answers decide whether this one is reached: conditions around it, stages below it, its block's WHERE."""
+        """The sites whose answers decide whether this one is reached: conditions around it, stages below it, its block's WHERE. The site
+        itself is one where a condition asks it of several columns, ``f(COLUMNS(..))``."""
         found: set[int] = set()
         ctes = {cte.alias.lower(): cte.this for cte in all_in(self.tree, exp.CTE)}
         for call in all_in(self.tree, Call):
             if call.site == number:
                 found |= _controls(call, ctes)
-        return frozenset(found - {number} - self.site(number).depends)
+        around = {
+            s.number for s in self.sites if number in s.depends
+        }  # they need its answer, whatever they decide elsewhere
+        return frozenset(found - self.site(number).depends - around)
 
     def proxy_of(self, site: Site) -> Site | None:
         """The site of the proxy that leaves a site its calls; None where it has none, or one that makes no call."""
@@ -226,8 +231,10 @@ class CallPlan:
         return attrs.evolve(self, tree=tree, rules=(*self.rules, rule))
 
 
-def _controls(call: exp.Expr, ctes: dict[str, exp.Expr]) -> set[int]:
+def _controls(call: Call, ctes: dict[str, exp.Expr]) -> set[int]:
     found: set[int] = set()
+    filtered = call.find_ancestor(exp.Where, exp.Having, exp.Qualify, exp.Join, exp.Select)
+    itself = not isinstance(filtered, exp.Select) and spreads(call)
     child, parent = call, call.parent
     while parent is not None:
         before: list[object] = []
@@ -240,18 +247,32 @@ def _controls(call: exp.Expr, ctes: dict[str, exp.Expr]) -> set[int]:
             )
         elif isinstance(parent, exp.And | exp.Or) and child is parent.expression:
             before = [parent.this]
-        elif isinstance(parent, exp.Select):
-            before = [parent.args.get("from_"), *(parent.args.get("joins") or [])]
-            before = [b for b in before if b is not child]
-            if child.arg_key not in ("where", "from_", "joins", "with_"):
-                before.append(parent.args.get("where"))
-            if child.arg_key in ("with_", "from_", "joins"):
-                before = []
+        elif isinstance(parent, exp.Join) and isinstance(parent.parent, exp.Select):
+            if child.arg_key == "on" or isinstance(child, exp.Lateral | exp.Unnest):
+                sources = _sources(parent.parent)
+                before = [*sources[: sources.index(parent)], parent.this if child is not parent.this else None]
+        elif isinstance(parent, exp.Select) and child.arg_key == "laterals":
+            before = _sources(parent)
+        elif isinstance(parent, exp.Select) and child.arg_key not in ("with_", "from_", "joins"):
+            before = [*_sources(parent), parent.args.get("where") if child.arg_key != "where" else None]
+            if child.arg_key in ("expressions", "order", "distinct") and not isinstance(
+                call.find_ancestor(exp.AggFunc, exp.Select), exp.AggFunc
+            ):
+                before.append(parent.args.get("having"))
         for node in before:
             if isinstance(node, exp.Expr):
                 found |= _reached(node, ctes)
         child, parent = parent, parent.parent
-    return found
+    return found | {call.site} if itself else found - {call.site}
+
+
+def _sources(select: exp.Select) -> list[exp.Expr]:
+    from_ = select.args.get("from_")
+    return [
+        *([] if from_ is None else [from_]),
+        *(select.args.get("joins") or []),
+        *(select.args.get("laterals") or []),
+    ]
 
 
 def _reached(node: exp.Expr, ctes: dict[str, exp.Expr]) -> set[int]:

@@ -6,7 +6,7 @@ for labels that stay unknown join nothing. But a count would take 3 of 1,003 cal
     ON f(x) = g(y)             ->  ON COALESCE(f(x), 'l') = COALESCE(g(y), 'r')
     f(x) IN (SELECT g(y) ..)   ->  COALESCE(f(x), 'l') IN (SELECT COALESCE(g(y), 'r') ..)        where only TRUE matters
 
-as VARCHAR, so that it holds for labels of any type. No pair more is joined by it.
+and so for ``= ANY`` and for tuples of values, as VARCHAR, so that it holds for labels of any type. No pair more is joined by it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,21 @@ def reach_both_sides(root: exp.Expr) -> None:
             if isinstance(part, exp.EQ) and has_call(part.this) and has_call(part.expression):
                 part.set("this", _told(part.this, LEFT))
                 part.set("expression", _told(part.expression, RIGHT))
-    for found in list(root.find_all(exp.In)):
-        items = _items(found.args.get("query"))
-        if len(items) == 1 and has_call(items[0]) and has_call(found.this) and not _denied(found):
-            found.set("this", _told(found.this, LEFT))
-            value = items[0].this if isinstance(items[0], exp.Alias) else items[0]
-            value.replace(_told(value, RIGHT))
+    for found in [*root.find_all(exp.In), *root.find_all(exp.EQ)]:
+        among = found.args.get("query") if isinstance(found, exp.In) else found.expression
+        query = among.this if isinstance(among, exp.Any) else among if isinstance(found, exp.In) else None
+        left, right = _values(found.this), _items(query)
+        if len(left) != len(right) or not any(map(has_call, left)) or not any(map(has_call, right)) or _denied(found):
+            continue
+        for one, item in zip(left, right, strict=True):
+            other = item.this if isinstance(item, exp.Alias) else item
+            if has_call(one) or has_call(other):
+                one.replace(_told(one, LEFT))
+                other.replace(_told(other, RIGHT))
+
+
+def _values(node: exp.Expr) -> list[exp.Expr]:
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]
 
 
 def _items(query: exp.Expr | None) -> list[exp.Expr]:

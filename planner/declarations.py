@@ -17,7 +17,7 @@ def declared_calls(tree: exp.Expr, catalog: Catalog) -> list[exp.Anonymous]:
     """The calls of functions that are declared PROXY or VIA another."""
     calls = []
     for node in nodes(tree):
-        spec = catalog.function(str(node.this)) if isinstance(node, exp.Anonymous) else None
+        spec = catalog.function(node.name) if isinstance(node, exp.Anonymous) else None
         if isinstance(node, exp.Anonymous) and spec is not None and (spec.proxy is not None or spec.via is not None):
             calls.append(node)
     return calls

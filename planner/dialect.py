@@ -32,7 +32,7 @@ from sqlglot.generators.duckdb import DuckDBGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from kleene.planner.calls import all_in
+from kleene.planner.calls import all_in, nodes
 from kleene.planner.grammar import OwnGrammar
 from kleene.planner.nodes import PRINTERS, Caret, Positive, Power
 
@@ -103,6 +103,11 @@ def function_name(node: exp.Expr) -> str | None:
     ):
         return str(node.meta_get("text") or node.sql_name()).lower()
     return None
+
+
+def spreads(node: exp.Expr) -> bool:
+    """The node holds COLUMNS(..), which stands for columns of FROM that it does not name."""
+    return any(function_name(n) == "columns" for n in nodes(node))
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -22,7 +22,14 @@ _COMPARED = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _CHOSEN = (exp.And, exp.Or, exp.Case, exp.If, exp.Coalesce)
 _MADE = (exp.Array, exp.Struct, exp.Tuple, exp.Paren, exp.Alias)
 _NOT_STRICT = (*_CHOSEN, *_MADE)  # what decides by itself which arguments to evaluate, and what evaluates all
-_ENDS = (exp.Query, exp.Lambda, exp.Filter, exp.Window, exp.Ordered, exp.From, exp.Join, exp.Where, exp.DML, exp.DDL)
+_CLAUSES = (exp.From, exp.Join, exp.Where, exp.Group, exp.GroupingSets, exp.Rollup, exp.Cube, exp.Order, exp.Ordered)
+_COLLECTED = (
+    exp.AggFunc,
+    exp.Distinct,
+    exp.Filter,
+    exp.Window,
+)  # their arguments are columns of a block below, all computed
+_ENDS = (exp.Query, exp.Lambda, exp.DML, exp.DDL, *_CLAUSES, *_COLLECTED)
 
 
 def followed(calls: Iterable[Call]) -> set[int]:
@@ -56,7 +63,7 @@ def _joins(node: exp.Expr) -> bool:
 
 def _ours(node: exp.Expr) -> bool:
     """A function of Kleene's own, which is given all its arguments."""
-    return isinstance(node, exp.Anonymous) and str(node.this).startswith("kleene_")
+    return isinstance(node, exp.Anonymous) and node.name.startswith("kleene_")
 
 
 def _after(parent: exp.Expr, child: exp.Expr) -> list[exp.Expr]:

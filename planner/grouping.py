@@ -17,7 +17,7 @@ from kleene.planner.calls import (
     released,
     unparen,
 )
-from kleene.planner.dialect import CallSQL
+from kleene.planner.dialect import CallSQL, spreads
 from kleene.planner.scopes import Opaque, output_names
 
 NAME = "kleene_groups"
@@ -35,9 +35,11 @@ def over_groups(select: exp.Select, context: PlanContext) -> exp.Select:
     where, having, order = (select.args.get(k) for k in ("where", "having", "order"))
     conditions = conjuncts(having.this) if having is not None else []
     over = [*select.expressions, *conditions, *([order] if order is not None else [])]
-    if has_call(where) or any(has_query(node) or holds(node, exp.Star, exp.Lambda) for node in _bare(over)):
+    if has_call(where) or any(
+        has_query(node) or holds(node, exp.Star, exp.Lambda) or spreads(node) for node in _bare(over)
+    ):
         raise Opaque
-    keys = _keys(select)
+    keys = keys_of(select)
     kept = [c for c in conditions if not has_call(c)]
     left = [c for c in conditions if has_call(c)]
     aliases = frozenset(e.alias.lower() for e in select.expressions if isinstance(e, exp.Alias))
@@ -87,8 +89,8 @@ def _bare(over: list[exp.Expr]) -> list[exp.Expr]:
     return found
 
 
-def _keys(select: exp.Select) -> list[exp.Expr]:
-    """What the block groups by, positions and aliases spelled out."""
+def keys_of(select: exp.Select) -> list[exp.Expr]:
+    """What the block groups by, positions and aliases spelled out. Raises ``Opaque`` where that cannot be told, or a key holds a call."""
     group = select.args.get("group")
     if group is None:
         return []
@@ -165,4 +167,4 @@ class _Columns:
         return exp.column(self._names[text], table=NAME)
 
 
-__all__ = ["over_groups"]
+__all__ = ["keys_of", "over_groups"]

@@ -11,9 +11,20 @@ from sqlglot import exp
 from kleene.planner import declarations, sessions, tools
 from kleene.planner.arguments import arguments_of, asked_text
 from kleene.planner.callplan import CallPlan, Site
-from kleene.planner.calls import Call, all_in, calls_in, carrier_kind, copied, has_call, new_call, nodes, shape
+from kleene.planner.calls import (
+    Call,
+    all_in,
+    calls_in,
+    carrier_kind,
+    copied,
+    has_call,
+    new_call,
+    nodes,
+    released,
+    shape,
+)
 from kleene.planner.catalog import Catalog
-from kleene.planner.dialect import CallSQL
+from kleene.planner.dialect import CallSQL, spreads
 from kleene.planner.errors import PlanError
 from kleene.planner.rules.cascade import ORACLE, PROXY, described
 from kleene.planner.settings import EFFORTS, Settings
@@ -32,10 +43,11 @@ def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallP
     Raises ``PlanError`` for a wrong number or kind of arguments, an unknown option, or a call where none can be.
     """
     assert statement.tree is not None
-    bounded = any(max_recursion(c) is not None for c in nodes(statement.tree) if isinstance(c, exp.CTE))
-    if not bounded and not _mentions_function(statement.tree, catalog):
+    usual = _usual(statement.tree, catalog)
+    bounded = any(max_recursion(c) is not None for c in nodes(usual) if isinstance(c, exp.CTE))
+    if not bounded and not _mentions_function(usual, catalog):
         return None
-    tree, fired = _expand(copied(statement.tree), statement, catalog, settings)
+    tree, fired = _expand(copied(usual), statement, catalog, settings)
     resolver = _Resolver(statement, catalog, settings)
     tree = resolver.run(tree)
     if not resolver.sites:
@@ -78,7 +90,34 @@ def _expand(
 
 
 def _mentions_function(tree: exp.Expr, catalog: Catalog) -> bool:
-    return any(isinstance(n, exp.Anonymous) and catalog.function(str(n.this)) is not None for n in nodes(tree))
+    return any(isinstance(n, exp.Anonymous) and catalog.function(n.name) is not None for n in nodes(tree))
+
+
+def _usual(tree: exp.Expr, catalog: Catalog) -> exp.Expr:
+    """The tree with ``x.f(y)`` as ``f(x, y)`` for functions of ours, and FETCH FIRST as LIMIT; the same tree where neither stands in it."""
+
+    def is_chained(node: exp.Expr) -> bool:
+        last = node.expression if isinstance(node, exp.Dot) else None
+        return isinstance(last, exp.Anonymous) and not isinstance(node.this, exp.Identifier) and _is_ours(last, catalog)
+
+    def is_plain_fetch(node: exp.Expr) -> bool:
+        options = node.args.get("limit_options") if isinstance(node, exp.Fetch) else None
+        return options is not None and not (options.args.get("percent") or options.args.get("with_ties"))
+
+    if not any(is_chained(n) or is_plain_fetch(n) for n in nodes(tree)):
+        return tree
+    root = exp.Tuple(expressions=[copied(tree)])
+    for node in reversed([n for n in nodes(root) if is_chained(n)]):  # inner ones first
+        call = node.expression
+        call.set("expressions", [node.this, *call.expressions])
+        node.replace(call)
+    for node in [n for n in nodes(root) if is_plain_fetch(n)]:
+        node.replace(exp.Limit(expression=node.args.get("count") or exp.Literal.number(1)))
+    return released(root)
+
+
+def _is_ours(node: exp.Anonymous, catalog: Catalog) -> bool:
+    return catalog.function(node.name) is not None
 
 
 def _kind(tree: exp.Expr) -> str:
@@ -96,11 +135,11 @@ def _inline_sql_functions(tree: exp.Expr, catalog: Catalog, statement: Statement
     last = ""
     for _ in range(MAX_EXPANSIONS):
         node = next(
-            (n for n in nodes(tree) if isinstance(n, exp.Anonymous) and _is_sql(catalog.function(str(n.this)))), None
+            (n for n in nodes(tree) if isinstance(n, exp.Anonymous) and _is_sql(catalog.function(n.name))), None
         )
         if node is None:
             return tree
-        spec = catalog.function(str(node.this))
+        spec = catalog.function(node.name)
         assert spec is not None and spec.text is not None
         first, last = first or span_of(statement, node), spec.name
         arguments = arguments_of(node, spec, statement)
@@ -127,7 +166,7 @@ def _inline_pure(tree: exp.Expr, catalog: Catalog, statement: Statement) -> exp.
     """Replace what DuckDB does by itself under another name (``similarity``) by DuckDB's function, its arguments as they were declared."""
     root = exp.Tuple(expressions=[tree])
     for node in reversed([n for n in nodes(tree) if isinstance(n, exp.Anonymous)]):
-        spec = catalog.function(str(node.this))
+        spec = catalog.function(node.name)
         if spec is None or spec.body != "pure":
             continue
         given = arguments_of(node, spec, statement)
@@ -166,13 +205,11 @@ class _Resolver:
         self._known: dict[tuple[object, ...], int] = {}
 
     def run(self, tree: exp.Expr) -> exp.Expr:
-        found = [
-            n for n in nodes(tree) if isinstance(n, exp.Anonymous) and self.catalog.function(str(n.this)) is not None
-        ]
+        found = [n for n in nodes(tree) if isinstance(n, exp.Anonymous) and self.catalog.function(n.name) is not None]
         root = exp.Tuple(expressions=[tree])  # so that the tree itself may be replaced
         _name_outputs(found)
         for node in reversed(found):
-            spec = self.catalog.function(str(node.this))
+            spec = self.catalog.function(node.name)
             assert spec is not None
             self._replace(node, spec)
         self._renumber(root)
@@ -459,8 +496,9 @@ def _name_outputs(found: list[exp.Anonymous]) -> None:
                 and item.arg_key == "expressions"
                 and not isinstance(item, exp.Alias | exp.Star)
                 and not isinstance(item.this, exp.Star)
+                and not spreads(item)  # each has its column's name
             ):
-                name = str(node.this).lower() if item is node else item.sql(CallSQL, normalize_functions=False)
+                name = node.name.lower() if item is node else item.sql(CallSQL, normalize_functions=False)
                 alias = exp.Alias(alias=exp.to_identifier(name, quoted=True))
                 item.replace(alias)
                 alias.set("this", item)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 from sqlglot import exp
 
@@ -101,6 +103,12 @@ def _described_one_by_one(select: exp.Select, names: list[str], relations: Relat
 
 def _columns_of(name: str) -> exp.Column:
     return exp.Column(this=exp.Star(), table=exp.to_identifier(name, quoted=True))
+
+
+def behind_alias(value: exp.Expr, aliases: Mapping[str, exp.Expr]) -> bool:
+    """A name in the value may be one of the select list's ``aliases`` (rule ``aliases`` leaves none): a block below has no such name."""
+    names = {c.name.lower() for c in nodes(value) if isinstance(c, exp.Column) and not c.table} & aliases.keys()
+    return any(not isinstance(aliases[n], exp.Column) or aliases[n].name.lower() != n for n in names)
 
 
 def output_names(select: exp.Select, relations: Relations) -> tuple[str, ...]:

@@ -7,14 +7,17 @@ from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext, Rule
 from kleene.planner.calls import kinds
+from kleene.planner.rules.aliases import aliases
 from kleene.planner.rules.any_stop import any_stop
 from kleene.planner.rules.constants import constants
 from kleene.planner.rules.distinct_first import distinct_first
 from kleene.planner.rules.distinct_on_first import distinct_on_first
 from kleene.planner.rules.freeze import freeze
 from kleene.planner.rules.guard import guard
+from kleene.planner.rules.having_first import having_first
 from kleene.planner.rules.inner_guard import inner_guard
 from kleene.planner.rules.join_order import join_order
+from kleene.planner.rules.kept_side_first import kept_side_first
 from kleene.planner.rules.limit_lateral import limit_lateral
 from kleene.planner.rules.limit_stop import limit_stop
 from kleene.planner.rules.limit_union import limit_union
@@ -32,6 +35,7 @@ from kleene.planner.rules.top_n_first import top_n_first
 
 RULES: tuple[Rule, ...] = (
     freeze,  # first: a clock that became a literal no longer stops the others
+    aliases,  # before all that look for calls: some stand behind a name
     distinct_first,  # before all others: they go on with both of its texts
     pull_up,  # the rules that move pure work below calls: before stage, which separates what they brought together
     on_to_where,  # after pull_up: conditions that came up from below and those of ON are one list
@@ -39,6 +43,8 @@ RULES: tuple[Rule, ...] = (
     distinct_on_first,
     pick_first,
     qualify_first,
+    having_first,
+    kept_side_first,
     quantified,  # before semi_first: what is an EXISTS asks for less
     semi_first,
     join_order,  # before order, which goes on within what is asked together
@@ -57,11 +63,14 @@ RULES: tuple[Rule, ...] = (
 LATE: tuple[Rule, ...] = (materialise,)
 # What a tree must hold for a rule to have anything to do: one walk finds it for all rules.
 NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
+    aliases: (exp.Alias,),
     pull_up: (exp.Join,),
     on_to_where: (exp.Join,),
     set_first: SETS,
     distinct_on_first: (exp.Distinct,),
     qualify_first: (exp.Qualify,),
+    having_first: (exp.Having,),
+    kept_side_first: (exp.Join,),
     quantified: (exp.In, exp.Any, exp.All),
     semi_first: (exp.In,),
     join_order: (exp.Join,),

@@ -26,7 +26,7 @@ def cascade(tree: exp.Expr, catalog: Catalog) -> bool:
     found = [
         (node, spec)
         for node in all_in(tree, exp.Anonymous)
-        if (spec := catalog.function(str(node.this))) is not None and spec.proxy is not None and ORACLE not in node.meta
+        if (spec := catalog.function(node.name)) is not None and spec.proxy is not None and ORACLE not in node.meta
     ]
     # Inner calls first, so that an outer call's copies hold what the inner became.
     for node, spec in reversed(found):

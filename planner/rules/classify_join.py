@@ -21,9 +21,7 @@ def classify_join(tree: exp.Expr, catalog: Catalog) -> bool:
     found = [
         (node, spec)
         for node in all_in(tree, exp.Anonymous)
-        if (spec := catalog.function(str(node.this))) is not None
-        and spec.via is not None
-        and len(node.expressions) == 2
+        if (spec := catalog.function(node.name)) is not None and spec.via is not None and len(node.expressions) == 2
     ]
     for node, spec in reversed(found):
         labels = []

@@ -38,7 +38,7 @@ from kleene.planner.calls import (
 )
 from kleene.planner.dialect import CallSQL
 from kleene.planner.rules.top_n_first import limit_below_calls
-from kleene.planner.scopes import Opaque, describe_block, single_source
+from kleene.planner.scopes import Opaque, behind_alias, describe_block, single_source
 from kleene.planner.stopping import counted_with, levels, mark, plain, stop_around
 from kleene.planner.volatile import any_volatile
 
@@ -234,6 +234,8 @@ def _order(select: exp.Select, context: PlanContext) -> exp.Expr | None:
         key = ordered.this
         if isinstance(key, exp.Column) and not key.table and key.name.lower() in aliases:
             key = aliases[key.name.lower()]
+        elif behind_alias(key, aliases):
+            return None
         if (
             isinstance(key, exp.Literal)
             or has_call(key)

@@ -39,7 +39,7 @@ from kleene.planner.calls import (
     nodes,
     released,
 )
-from kleene.planner.dialect import function_name
+from kleene.planner.dialect import function_name, spreads
 from kleene.planner.grouping import over_groups
 from kleene.planner.rules.stage import over_joins
 from kleene.planner.scopes import HIDDEN, Opaque, bound, ctes_around, items_of
@@ -125,7 +125,7 @@ class _Keeper:
         tree = self._root
         starred = any(_is_shown(star) for star in all_in(tree, exp.Star))
         natural = any(j.args.get("method") for j in all_in(tree, exp.Join))
-        if starred or natural or any(function_name(n) == "columns" for n in nodes(tree)):
+        if starred or natural or spreads(tree):
             return None
         rows = {t.alias_or_name.lower() for t in all_in(tree, exp.Table)}
         if any(not c.table and c.name.lower() in rows for c in all_in(tree, exp.Column)):
@@ -180,7 +180,7 @@ class _Keeper:
         if isinstance(item, exp.Subquery | exp.Lateral) and isinstance(item.this, exp.Query):
             self._cover(item.this)
         elif isinstance(item, exp.Table) and self._reads(item):
-            if item.args.get("joins"):
+            if item.args.get("joins") or not self._is_pure(item):  # a PIVOT with calls
                 raise Opaque
             self._keep_item(item, [])
 

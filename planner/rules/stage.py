@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
 from kleene.planner.calls import Call, all_in, all_of, conjuncts, copied, has_call, has_query, holds
-from kleene.planner.dialect import CallSQL, function_name
+from kleene.planner.dialect import CallSQL, function_name, spreads
 from kleene.planner.scopes import HIDDEN, Block, Opaque, describe_block, items_of, output_names, single_source
 from kleene.planner.stopping import exists_body
 from kleene.planner.volatile import any_volatile
@@ -208,6 +208,8 @@ def lift(
         if value is None:
             continue
         own: set[str] | frozenset[str] = aliases if key == "order" else frozenset()
+        if key == "having" and any(not c.table and c.name.lower() in aliases for c in all_in(value, exp.Column)):
+            raise Opaque  # a column or an alias: that depends on what the block groups by
         clauses[key] = (
             [_carried(v, carrier, own, whole) for v in value]
             if isinstance(value, list)
@@ -340,12 +342,12 @@ def _carried(node: exp.Expr, carrier: _Carrier, own: frozenset[str] | set[str], 
     root = exp.Tuple(expressions=[copied(node)])
     _carry_whole(root, carrier, whole)
     bound = {p.name.lower() for f in all_in(root, exp.Lambda) for p in f.expressions}
-    if holds(root, exp.Comprehension):
+    if holds(root, exp.Comprehension) or spreads(root):
         raise Opaque
     for column in all_in(root, exp.Column):
         if isinstance(column.this, exp.Star):
             raise Opaque
-        if not column.table and (column.name.lower() in own or column.name.lower() in bound):
+        if not column.table and (_is_own(column, own, carrier.block) or column.name.lower() in bound):
             continue
         new = carrier.resolve(column)
         if new is not None:
@@ -353,6 +355,11 @@ def _carried(node: exp.Expr, carrier: _Carrier, own: frozenset[str] | set[str], 
     result = root.expressions[0]
     result.pop()
     return result  # type: ignore[no-any-return]
+
+
+def _is_own(column: exp.Column, own: frozenset[str] | set[str], block: Block) -> bool:
+    """An alias in ORDER BY: as the whole key, else where no source has such a column."""
+    return column.name.lower() in own and (isinstance(column.parent, exp.Ordered) or not block.owners(column.name))
 
 
 def _carry_whole(node: exp.Expr, carrier: _Carrier, whole: Whole) -> None:

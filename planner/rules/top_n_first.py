@@ -14,7 +14,7 @@ from sqlglot import exp
 from kleene.planner.callplan import CallPlan, PlanContext
 from kleene.planner.calls import all_in, copied, has_call, holds
 from kleene.planner.dialect import function_name
-from kleene.planner.scopes import HIDDEN, Opaque, single_source
+from kleene.planner.scopes import HIDDEN, Opaque, behind_alias, single_source
 from kleene.planner.stopping import plain
 
 
@@ -64,6 +64,8 @@ def limit_below_calls(select: exp.Select) -> exp.Select | None:
                 if has_call(value):
                     return None
                 key.replace(value.copy())
+            elif behind_alias(key, aliases):
+                return None
     item = select.args["from_"].this
     inner = exp.Select(expressions=[exp.Star()])
     inner.set("from_", exp.From(this=item.copy()))
