@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import attrs
@@ -231,13 +231,25 @@ class CallPlan:
         return attrs.evolve(self, tree=tree, rules=(*self.rules, rule))
 
 
+WRITTEN: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Update: ("from_", "where", "expressions", "returning"),
+    exp.Delete: ("using", "where", "returning"),
+    exp.Insert: ("expression", "conflict", "returning"),
+    exp.OnConflict: ("where", "expressions"),
+    exp.Merge: ("using", "on", "whens", "returning"),
+    exp.When: ("condition", "then"),
+}
+"""The parts of a write, each after those that decide about its rows."""
+
+
 def _controls(call: Call, ctes: dict[str, exp.Expr]) -> set[int]:
     found: set[int] = set()
     filtered = call.find_ancestor(exp.Where, exp.Having, exp.Qualify, exp.Join, exp.Select)
     itself = not isinstance(filtered, exp.Select) and spreads(call)
-    child, parent = call, call.parent
+    child: exp.Expr = call
+    parent = call.parent
     while parent is not None:
-        before: list[object] = []
+        before: Sequence[object] = ()
         if isinstance(parent, exp.If) and child is not parent.this:
             before = [parent.this]
         elif isinstance(parent, exp.Case):
@@ -258,7 +270,11 @@ def _controls(call: Call, ctes: dict[str, exp.Expr]) -> set[int]:
             if child.arg_key in ("expressions", "order", "distinct") and not isinstance(
                 call.find_ancestor(exp.AggFunc, exp.Select), exp.AggFunc
             ):
-                before.append(parent.args.get("having"))
+                before = [*before, parent.args.get("having")]
+        elif type(parent) in WRITTEN and child.arg_key in WRITTEN[type(parent)]:
+            parts = WRITTEN[type(parent)]
+            earlier = [parent.args.get(key) for key in parts[: parts.index(child.arg_key)]]
+            before = [node for part in earlier for node in (part if isinstance(part, list) else [part])]
         for node in before:
             if isinstance(node, exp.Expr):
                 found |= _reached(node, ctes)

@@ -107,8 +107,8 @@ def _own_columns(place: exp.Expr) -> Iterator[exp.Column]:
         here = todo.pop()
         if isinstance(here, exp.Query | exp.Lambda | exp.Comprehension):
             continue  # a block of its own, or one that makes names of its own
-        alone = isinstance(here, exp.Ordered) and isinstance(here.parent, exp.Order)
-        if alone and isinstance(here.parent.parent, exp.Select) and isinstance(unparen(here.this), exp.Column):
+        above = here.parent.parent if isinstance(here, exp.Ordered) and isinstance(here.parent, exp.Order) else None
+        if isinstance(above, exp.Select) and isinstance(unparen(here.this), exp.Column):
             continue
         if isinstance(here, exp.Column):
             if not here.table and not isinstance(here.this, exp.Star):
