@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from kleene.planner.errors import BusyConnection, KleeneError, PlanError
+from kleene.planner.views import View
 from kleene.udfs.walls import alarm
 
 T = TypeVar("T")
@@ -33,6 +34,19 @@ CLOCKS = {
     "current_localtimestamp": "current_localtimestamp()",
     "localtimestamp": "current_localtimestamp()",
 }
+
+VIEWS = """
+SELECT name, sql, columns FROM (
+    SELECT view_name AS name, sql, temporary AS first, (
+        SELECT list(column_name ORDER BY column_index) FROM duckdb_columns() c WHERE c.table_oid = v.view_oid AND c.database_oid = v.database_oid
+    ) AS columns
+    FROM duckdb_views() v
+    WHERE NOT internal AND (database_name, schema_name) IN (('temp', 'main'), (current_database(), current_schema()))
+    UNION ALL
+    SELECT table_name, '', true, [] FROM duckdb_tables() WHERE database_name = 'temp' AND NOT starts_with(table_name, 'kleene_')
+) ORDER BY first DESC
+"""
+"""Views, and the temporary tables that hide some, those first that are found first."""
 
 ARROW_SAFE = frozenset(
     [
@@ -85,6 +99,7 @@ class Connection:
         self.most_rows: int | None = None  # of a query's result
         self._most_hint = "aggregate, filter or LIMIT them, or keep them: CREATE TABLE t AS ..."
         self._kept = False
+        self._views: frozenset[str] | None = None
         self._probe = pa.table({"a": pa.array([], pa.int64())})
 
     # -- running -----------------------------------------------------------------------------------------------------------------------
@@ -277,6 +292,29 @@ class Connection:
         values = self.rows("SELECT " + ", ".join(f"({CLOCKS[n]})::VARCHAR, typeof({CLOCKS[n]})" for n in names))[0]
         return {name: (values[2 * i], values[2 * i + 1]) for i, name in enumerate(names)}
 
+    def views(self, names: frozenset[str]) -> tuple[View, ...]:
+        """The user's views by a name alone, where one of them has one of these names. What views there are is looked up again after a
+        statement that may have made one (``definitions_changed``); what they are, each time."""
+        if not names:
+            return ()
+        try:
+            if self._views is None:
+                named = self.rows("SELECT lower(view_name) FROM duckdb_views() WHERE NOT internal")
+                self._views = frozenset(str(row[0]) for row in named)
+            return () if self._views.isdisjoint(names) else self._read_views()
+        except duckdb.Error:  # in an aborted transaction, say
+            return ()
+
+    def definitions_changed(self) -> None:
+        """Views may have been made, dropped, or be found by other names."""
+        self._views = None
+
+    def _read_views(self) -> tuple[View, ...]:
+        found: dict[str, View] = {}
+        for name, sql, columns in self.rows(VIEWS):
+            found.setdefault(str(name).lower(), View(str(name), str(sql or ""), tuple(columns)))
+        return tuple(found.values())
+
     def ordering(self) -> tuple[str, str]:
         row = self.rows("SELECT current_setting('default_order'), current_setting('default_null_order')")[0]
         direction = "DESC" if str(row[0]).upper().startswith("DESC") else "ASC"
@@ -357,6 +395,9 @@ class Snapshot:
         if self._free is None:
             self._free = self._connection.in_autocommit()
         return self._free
+
+    def views(self, names: frozenset[str]) -> tuple[View, ...]:
+        return self._connection.views(names)
 
     def clock(self) -> dict[str, tuple[str, str]]:
         return self._connection.clock()

@@ -187,8 +187,12 @@ class Executor:
         """Run one parsed statement."""
         with self._lock:
             self._check_open()
-            with self._problems(statement):
-                return self._run(statement, params, frame)
+            try:
+                with self._problems(statement):
+                    return self._run(statement, params, frame)
+            finally:
+                if not isinstance(statement.tree, exp.Query | exp.DML):
+                    self.connection.definitions_changed()
 
     def _plain_query(self, text: str, params: Params, frame: FrameType | None) -> Result | None:
         """The rows of a query that its words prove to have no call, and to read the database alone; None where it has to be read."""
@@ -205,6 +209,8 @@ class Executor:
             statement = found.statement
             self.connection.check_free()
             self._settle()
+            if self.connection.views(frozenset(name.lower() for name in found.names)):
+                return None
             with self._problems(statement), self._run_as(statement) as running:
                 return self.connection.in_worker(lambda: running.pure(statement.text, None, query=True), running.cancel)
 

@@ -13,6 +13,7 @@ from kleene.planner.catalog import Catalog
 from kleene.planner.learned import Learned
 from kleene.planner.settings import Settings
 from kleene.planner.statements import Statement
+from kleene.planner.views import View
 
 T = TypeVar("T")
 
@@ -50,6 +51,9 @@ class _Asked:
     def counts(self, query: str, limit_ms: int) -> tuple[int, ...] | None:
         self.changing = True
         return self.relations.counts(query, limit_ms)
+
+    def views(self, names: frozenset[str]) -> tuple[View, ...]:
+        return self._noted(lambda relations, _: relations.views(names))
 
     def clock(self) -> dict[str, tuple[str, str]]:
         self.changing = True

@@ -14,6 +14,7 @@ from kleene.planner.joining import JoinSpec
 from kleene.planner.learned import Learned
 from kleene.planner.settings import Settings
 from kleene.planner.specs import CallSpec, Span, Volatility
+from kleene.planner.views import View
 
 
 @attrs.frozen
@@ -325,6 +326,10 @@ class Relations(Protocol):
     def counts(self, query: str, limit_ms: int) -> tuple[int, ...] | None:
         """The numbers in the one row of a query, None where it cannot be had in so many milliseconds, or not without risk to the user's
         transaction."""
+        ...
+
+    def views(self, names: frozenset[str]) -> tuple[View, ...]:
+        """The user's views that are found by a name alone, where one of them has one of these names (in lower case); else none."""
         ...
 
     def clock(self) -> dict[str, tuple[str, str]]:

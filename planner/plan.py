@@ -12,6 +12,7 @@ from kleene.planner.rules import RULES, apply, guard, join_order
 from kleene.planner.rules.rounds import rounds
 from kleene.planner.settings import Settings
 from kleene.planner.statements import Statement
+from kleene.planner.views import names_read, opened
 from kleene.planner.waiting import waits
 
 
@@ -62,7 +63,9 @@ def plan(
 
 
 def _plan(statement: Statement, catalog: Catalog, context: PlanContext) -> CallPlan | None:
-    resolved = resolve(statement, catalog, context.settings)
+    assert statement.tree is not None
+    views = context.relations.views(names_read(statement.tree))
+    resolved = resolve(statement, opened(statement.tree, views, catalog), catalog, context.settings)
     if resolved is None:
         return None
     kept = frozen(resolved, context)

@@ -30,6 +30,7 @@ from kleene.planner.rules.cascade import ORACLE, PROXY, described
 from kleene.planner.settings import EFFORTS, Settings
 from kleene.planner.specs import AnswerType, CallSpec, FunctionSpec, Span, Volatility
 from kleene.planner.statements import Statement, max_recursion, span_of
+from kleene.planner.views import unplaced
 from kleene.planner.volatile import has_effect, is_suspicious, is_volatile
 
 MAX_EXPANSIONS = 64
@@ -37,13 +38,12 @@ WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge)
 AGGREGATE_SEPARATOR = "\n\n"
 
 
-def resolve(statement: Statement, catalog: Catalog, settings: Settings) -> CallPlan | None:
-    """The plan of a statement before any rule, None when it makes no call.
+def resolve(statement: Statement, tree: exp.Expr, catalog: Catalog, settings: Settings) -> CallPlan | None:
+    """The plan of a statement before any rule, None when it makes no call. ``tree`` is the statement's, with the views that make calls opened.
 
     Raises ``PlanError`` for a wrong number or kind of arguments, an unknown option, or a call where none can be.
     """
-    assert statement.tree is not None
-    usual = _usual(statement.tree, catalog)
+    usual = _usual(tree, catalog)
     bounded = any(max_recursion(c) is not None for c in nodes(usual) if isinstance(c, exp.CTE))
     if not bounded and not _mentions_function(usual, catalog):
         return None
@@ -143,7 +143,7 @@ def _inline_sql_functions(tree: exp.Expr, catalog: Catalog, statement: Statement
         assert spec is not None and spec.text is not None
         first, last = first or span_of(statement, node), spec.name
         arguments = arguments_of(node, spec, statement)
-        body = _substitute(sqlglot.parse_one(spec.text, read=CallSQL), spec, arguments)
+        body = _substitute(unplaced(sqlglot.parse_one(spec.text, read=CallSQL)), spec, arguments)
         parent = node.parent
         if isinstance(parent, exp.Table | exp.Lateral) and parent.this is node:
             alias = parent.args.get("alias") or exp.TableAlias(this=exp.to_identifier(spec.name))
@@ -506,9 +506,9 @@ def _name_outputs(found: list[exp.Anonymous]) -> None:
 
 
 def _label(node: exp.Expr, statement: Statement) -> str:
-    """The call as the user wrote it, on one line, at most 60 characters; a proxy's names the call that it answers for."""
-    span = span_of(statement, node)
-    text = statement.source[span.start : span.end] if span is not None else node.name
+    """The call as the user wrote it, or as the body of a function or view has it, on one line, at most 60 characters; a proxy's names the call that it answers for."""
+    span = span_of(statement, node) if node.meta_get("start") is not None else None
+    text = statement.source[span.start : span.end] if span else node.sql(CallSQL, normalize_functions=False)
     text = " ".join(text.split())
     text = text if len(text) <= 60 else text[:57] + "..."
     return f"{node.name} for {text}" if PROXY in node.meta else text

@@ -76,7 +76,7 @@ def test_what_words_prove_is_what_reading_finds() -> None:
         proved += 1
         for statement in parse(text):
             assert not statement.has_own, text
-            assert statement.tree is None or resolve(statement, CATALOG, Settings()) is None, text
+            assert statement.tree is None or resolve(statement, statement.tree, CATALOG, Settings()) is None, text
     assert proved > 20
 
 
