@@ -228,6 +228,14 @@ class CallPlan:
         rules = self.rules if routes else tuple(rule for rule in self.rules if rule != "order")
         return attrs.evolve(self, routes=routes, rules=rules)
 
+    def with_depends(self) -> CallPlan:
+        """The plan with what its sites' arguments hold now, after expressions were put in place of names."""
+        below: dict[int, set[int]] = {}
+        for call in all_in(self.tree, Call):
+            below.setdefault(call.site, set()).update(c.site for a in call.expressions for c in calls_in(a))
+        sites = tuple(attrs.evolve(s, depends=s.depends | below.get(s.number, set())) for s in self.sites)
+        return attrs.evolve(self, sites=sites)
+
     def changed(self, tree: exp.Expr, rule: str) -> CallPlan:
         return attrs.evolve(self, tree=tree, rules=(*self.rules, rule))
 

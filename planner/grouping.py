@@ -133,6 +133,8 @@ class _Columns:
         """The expression over the columns; ``own`` names, the select list's, are left as they are."""
         root = exp.Tuple(expressions=[copied(node)])
         self._replace(root)
+        if any(_aggregates(n) for n in all_in(root, exp.AggFunc)):
+            raise Opaque  # one with calls, which sees the rows
         for column in all_in(root, exp.Column):
             if column.table != NAME and (column.table or column.name.lower() not in own):
                 raise Opaque
@@ -165,6 +167,12 @@ class _Columns:
             self._names[text] = f"c{len(self._names) + 1}"
             self.items.append(exp.Alias(this=copied(node), alias=exp.to_identifier(self._names[text])))
         return exp.column(self._names[text], table=NAME)
+
+
+def _aggregates(node: exp.Expr) -> bool:
+    while isinstance(node.parent, AROUND):
+        node = node.parent
+    return not isinstance(node.parent, exp.Window) or node.arg_key != "this"
 
 
 __all__ = ["keys_of", "over_groups"]

@@ -21,6 +21,7 @@ from kleene.planner.rules.kept_side_first import kept_side_first
 from kleene.planner.rules.limit_lateral import limit_lateral
 from kleene.planner.rules.limit_stop import limit_stop
 from kleene.planner.rules.limit_union import limit_union
+from kleene.planner.rules.map_up import map_up
 from kleene.planner.rules.materialise import materialise
 from kleene.planner.rules.on_to_where import on_to_where
 from kleene.planner.rules.order import order
@@ -36,6 +37,7 @@ from kleene.planner.rules.top_n_first import top_n_first
 RULES: tuple[Rule, ...] = (
     freeze,  # first: a clock that became a literal no longer stops the others
     aliases,  # before all that look for calls: some stand behind a name
+    map_up,  # after aliases, for its reason: what a block reads of one below is a call of its own
     distinct_first,  # before all others: they go on with both of its texts
     pull_up,  # the rules that move pure work below calls: before stage, which separates what they brought together
     on_to_where,  # after pull_up: conditions that came up from below and those of ON are one list
@@ -64,6 +66,7 @@ LATE: tuple[Rule, ...] = (materialise,)
 # What a tree must hold for a rule to have anything to do: one walk finds it for all rules.
 NEEDS: dict[Rule, tuple[type[exp.Expr], ...]] = {
     aliases: (exp.Alias,),
+    map_up: (exp.Subquery, exp.CTE),
     pull_up: (exp.Join,),
     on_to_where: (exp.Join,),
     set_first: SETS,

@@ -16,15 +16,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
-import attrs
 from sqlglot import exp
 
 from kleene.planner.callplan import CallPlan, PlanContext
 from kleene.planner.calls import (
-    Call,
     aggregates,
     all_in,
-    calls_in,
     copied,
     has_call,
     has_own,
@@ -48,7 +45,7 @@ def aliases(plan: CallPlan, context: PlanContext) -> CallPlan:
     for select in reversed(all_in(tree, exp.Select)):
         if has_call(select):
             changed |= _spell_out(select, context)
-    return _with_depends(plan.changed(tree, "aliases")) if changed else plan
+    return plan.changed(tree, "aliases").with_depends() if changed else plan
 
 
 def _spell_out(select: exp.Select, context: PlanContext) -> bool:
@@ -147,15 +144,6 @@ def _replace(place: exp.Expr, known: dict[str, exp.Expr], block: Block, names: C
             continue
         changed = True
     return changed
-
-
-def _with_depends(plan: CallPlan) -> CallPlan:
-    """The plan with what its sites' arguments hold now."""
-    below: dict[int, set[int]] = {}
-    for call in all_in(plan.tree, Call):
-        below.setdefault(call.site, set()).update(c.site for a in call.expressions for c in calls_in(a))
-    sites = tuple(attrs.evolve(s, depends=s.depends | below.get(s.number, set())) for s in plan.sites)
-    return attrs.evolve(plan, sites=sites)
 
 
 __all__ = ["aliases"]

@@ -52,24 +52,45 @@ def _denied(exists: exp.Exists) -> bool:
 
 def _correlated(body: exp.Select, blocks: list[exp.Select], context: PlanContext) -> list[exp.Expr]:
     """The outer columns that the body refers to, each once. Raises ``Opaque`` where a name may be either."""
-    own = {item.alias_or_name.lower() for b in all_in(body, exp.Select) for item in _items(b)}
-    unqualified = [c for c in all_in(body, exp.Column) if not c.table and not isinstance(c.this, exp.Star)]
-    inner: set[str] = set()
-    if unqualified:
-        for select in all_in(body, exp.Select):
-            if select is body or select in blocks:
-                source = select.args["from_"].this
-                if isinstance(source, exp.Subquery) and not select.args.get("joins"):
-                    continue  # a stage: its columns are those of the block below
-            inner |= {c.lower() for s in describe_block(select, context.relations).sources for c in s.columns}
+    known: dict[int, frozenset[str]] = {}
+
+    def columns(select: exp.Select) -> frozenset[str]:
+        if id(select) not in known:
+            known[id(select)] = _columns(select, blocks, context)
+        return known[id(select)]
+
     found: dict[str, exp.Expr] = {}
     for column in all_in(body, exp.Column):
         if isinstance(column.this, exp.Star):
             continue
-        is_own = column.table.lower() in own if column.table else column.name.lower() in inner
+        name = (column.table or column.name).lower()
+        around = _around(column, body)
+        if column.table:
+            is_own = any(name == item.alias_or_name.lower() for select in around for item in _items(select))
+        else:
+            is_own = any(name in columns(select) for select in around)
         if not is_own:
             found.setdefault(column.sql().lower(), copied(column))
     return list(found.values())
+
+
+def _around(column: exp.Column, body: exp.Select) -> list[exp.Select]:
+    """The blocks whose sources a column may mean, from its own to the body."""
+    found: list[exp.Select] = []
+    select = column.find_ancestor(exp.Select)
+    while select is not None:
+        found.append(select)
+        select = None if select is body else select.find_ancestor(exp.Select)
+    return found
+
+
+def _columns(select: exp.Select, blocks: list[exp.Select], context: PlanContext) -> frozenset[str]:
+    if select.args.get("from_") is None:
+        return frozenset()
+    below = select.args["from_"].this.this
+    if any(below is block for block in blocks):
+        return _columns(below, blocks, context)  # a stage: its columns are those of the block below
+    return frozenset(c.lower() for s in describe_block(select, context.relations).sources for c in s.columns)
 
 
 def _items(select: exp.Select) -> list[exp.Expr]:

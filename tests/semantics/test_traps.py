@@ -236,7 +236,6 @@ TRAPS = (
         "join outside a map, used as condition",
         "select q.i from (select i, f(i) as b from t) q join u on q.i = u.i where q.b",
         least=40,
-        above_least=200,
     ),
     Trap(
         "a pure condition outside reaches a map",
@@ -487,6 +486,27 @@ TRAPS = (
         ordered=True,
     ),
     Trap("an alias of an answer in HAVING", "select h(s) as a, count(*) from t group by a having f(a)", least=25),
+    Trap(
+        "LIMIT over a map",
+        "select count(*) from (select i from (select i, f(i) as ok from t) q where ok limit 2)",
+        least=2,
+    ),
+    Trap(
+        "LIMIT over a map in a CTE",
+        "with q as (select i, h(s) as x, f(i) as ok from t) select i from q where ok order by i limit 2",
+        least=2,
+        ordered=True,
+    ),
+    Trap(
+        "an outer table's name inside EXISTS",
+        "select i from t where exists (select 1 from (select i from t) v where v.i = t.i and f(v.i)) and i < 9",
+        least=9,
+    ),
+    Trap(
+        "an outer column that a subquery inside EXISTS has too",
+        "select i from t where exists (select 1 from (select i as j from t where i < 20) v where v.j = i and f(v.j)) and i < 9",
+        least=9,
+    ),
     Trap("COLUMNS in a condition", "select i from nul where f(columns(*)) and i < 4", least=5),
     Trap(
         "a call over each row that QUALIFY keeps",
