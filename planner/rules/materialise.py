@@ -54,6 +54,8 @@ def materialise(plan: CallPlan, context: PlanContext) -> CallPlan:
     created = isinstance(plan.tree, exp.Create) and isinstance(plan.tree.expression, exp.Query)
     if plan.kept or not (created or (plan.kind == "query" and isinstance(plan.tree, exp.Query))):
         return plan
+    if not has_call(plan.tree):
+        return plan  # nothing reads its answers: there is no second run
     root = exp.Tuple(expressions=[copied(plan.tree)])
     top = root.expressions[0]
     try:

@@ -31,7 +31,7 @@ def world() -> Iterator[World]:
         ('SELECT "h(s)" FROM told WHERE i < 4', 4),
         ("SELECT x.i FROM told x WHERE x.ok AND x.i < 6", 6),
         ("SELECT p, q FROM told x(p, q) WHERE p < 4", 4),
-        ("SELECT count(*) FROM (SELECT i FROM told WHERE ok LIMIT 2)", 3),
+        ("SELECT count(*) FROM (SELECT i FROM told WHERE ok LIMIT 2)", 2),
         ("SELECT a FROM few WHERE a < 9", 9),
         ('SELECT "row id" FROM "odd name" WHERE "is" AND "row id" < 5', 5),
         ("WITH told AS (SELECT 1 AS z) SELECT * FROM told", 0),
