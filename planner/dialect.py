@@ -509,7 +509,13 @@ class _Parser(OwnGrammar):
     def _parse_column_ops(self, this: exp.Expr | None) -> exp.Expr | None:
         """``a.g()`` and ``f(a).g()`` are methods on values: their ``a`` is a column, which sqlglot makes an identifier, as in the path of
         a function. A single name before a function stays a path where it is a schema that every database has."""
+        whole = this.copy() if isinstance(this, exp.Paren) and self._curr.token_type == TokenType.DOT else None
         parsed = super()._parse_column_ops(this)
+        base = parsed
+        while whole is not None and isinstance(base, exp.Expr) and not isinstance(base, exp.Paren):
+            base = base.this
+        if whole is not None and isinstance(base, exp.Paren) and base is not parsed:
+            base.replace(whole)  # (a || b).g()
         if isinstance(this, exp.Column | exp.Func) and isinstance(parsed, exp.Dot):
             for name in all_in(parsed, exp.Identifier):
                 around = name.parent

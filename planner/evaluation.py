@@ -38,6 +38,8 @@ def followed(calls: Iterable[Call]) -> set[int]:
 
 
 def _followed(call: Call) -> bool:
+    if _divides(call):
+        return False
     node: exp.Expr = call
     parent = node.parent
     while parent is not None and not isinstance(parent, (*_ENDS, Call)) and not _ours(parent):
@@ -49,6 +51,14 @@ def _followed(call: Call) -> bool:
             return True
         node, parent = parent, parent.parent
     return False
+
+
+def _divides(call: Call) -> bool:
+    """It stands in a window's PARTITION BY or ORDER BY, where DuckDB allows nothing random."""
+    node: exp.Expr = call
+    while node.parent is not None and not isinstance(node.parent, exp.Query | exp.Window):
+        node = node.parent
+    return isinstance(node.parent, exp.Window) and node.arg_key in ("partition_by", "order", "spec")
 
 
 def _joins(node: exp.Expr) -> bool:

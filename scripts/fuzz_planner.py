@@ -1,6 +1,6 @@
 """Runs random queries with calls under Kleene and under plain UDFs, with and without the planner's rules, until time is up.
 
-    python scripts/fuzz_planner.py --seconds 60 [--seed N] [--keep-going]
+    python scripts/fuzz_planner.py --seconds 60 [--seed N] [--keep-going] [--wide]
 
 Prints each statement whose rows differ, or that costs many more calls with the rules than without, with the tables that show it.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.semantics.compare import Case, Difference, compare
-from tests.semantics.queries import Queries, tables
+from tests.semantics.queries import Queries, WideQueries, tables
 from tests.semantics.world import World
 
 
@@ -28,7 +28,11 @@ def main() -> int:
     parser.add_argument(
         "--dearer", action="store_true", help="print the statements that cost more calls with the rules"
     )
+    parser.add_argument(
+        "--wide", action="store_true", help="draw more shapes: aliases, grouping sets, methods, hidden names"
+    )
     given = parser.parse_args()
+    queries = WideQueries if given.wide else Queries
     seed = random.randrange(10**9) if given.seed is None else given.seed
     ends = time.monotonic() + given.seconds
     done = found = refused = 0
@@ -36,7 +40,7 @@ def main() -> int:
     with World() as world:
         while time.monotonic() < ends:
             draw = random.Random(seed).randint
-            case = Case(tables(draw), Queries(draw).query(draw(0, 2)))
+            case = Case(tables(draw), queries(draw).query(draw(0, 2)))
             try:
                 outcome = compare(world, case, rule=seed)
                 refused += outcome.error

@@ -56,7 +56,8 @@ def _spell_out(select: exp.Select, context: PlanContext) -> bool:
     if not any(_mentions(place, names) for place in _places(select)):
         return False
     try:
-        block = describe_block(select, context.relations)
+        reads = select.args.get("from_") is not None
+        block = describe_block(select, context.relations) if reads else Block((), ())
     except Opaque:
         return False
     # Over groups the alias may come first: DuckDB takes the column where it is grouped by.

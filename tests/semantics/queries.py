@@ -325,4 +325,56 @@ class Queries:
         return (f"WITH {', '.join(defined)} " if defined else "") + body
 
 
-__all__ = ["Col", "Draw", "Queries", "tables"]
+class WideQueries(Queries):
+    """Also what found faults once: names of the select list in its other clauses, grouping sets, quoted functions and methods, the name of an
+    outer table inside a subquery."""
+
+    def call(self, names: str, scope: Sequence[Col], depth: int, queries: bool) -> str:
+        name = self.one(names)
+        argument = self.text(scope, max(0, depth - 1), queries=queries)
+        return self.one(
+            (f"{name}({argument})", f"{name}({argument})", f'"{name.upper()}"({argument})', f"({argument}).{name}()")
+        )
+
+    def relation(self, depth: int, ctes: Sequence[str] = ()) -> str:
+        return self.named(depth, ctes) if self.chance(3) else super().relation(depth, ctes)
+
+    def named(self, depth: int, ctes: Sequence[str]) -> str:
+        source, scope = self.joined(depth, ctes)
+        name = self.alias()
+        known: list[Col] = []
+        items = []
+        for column, kind in COLUMNS:
+            items.append(
+                f"{self.expr(kind, [*scope, *known, *known], self.draw(1, 2), queries=False)} AS {name}_{column}"
+            )
+            known.append(Col(f"{name}_{column}", kind))
+        where = f" WHERE {self.boolean([*scope, *known], 2, queries=False)}" if self.chance(7) else ""
+        order = ""
+        if self.chance(4):
+            keys = ", ".join(c.sql for c in known)
+            order = f" ORDER BY lower({self.text(known, 1, pure=True, queries=False)}), {keys} LIMIT {self.draw(0, 4)}"
+        outer = ", ".join(f"{c.sql} AS {column}" for c, (column, _) in zip(known, COLUMNS, strict=True))
+        return f"SELECT {outer} FROM (SELECT {', '.join(items)} FROM {source}{where}{order}) {name}"
+
+    def grouped(self, source: str, scope: list[Col], where: str) -> str:
+        plain = super().grouped(source, scope, where)
+        head, by, rest = plain.rpartition(" GROUP BY ")
+        if not by or not self.chance(3):
+            return plain
+        key, having, condition = rest.partition(" HAVING ")
+        sets = self.one((f"ROLLUP ({key})", f"GROUPING SETS (({key}), ())", f"GROUPING SETS (({key}), ({key}))"))
+        return f"{head}{by}{sets}{having}{condition}"
+
+    def predicate(self, scope: Sequence[Col], depth: int, pure: bool) -> str:
+        outer = {c.sql.partition(".")[0] for c in scope if "." in c.sql}
+        if not outer or not self.chance(2):
+            return super().predicate(scope, depth, pure)
+        name, inside = self.one(sorted(outer)), self.alias()
+        columns = [Col(f"{inside}.{c}", t) for c, t in COLUMNS]
+        where = f"{inside}.id = {name}.id AND {self.boolean(columns, depth, pure=pure, queries=False)}"
+        below = f"(SELECT {name}.id, {name}.k, {name}.v, {name}.p FROM {self.one(TABLES)} {name}) {inside}"
+        return f"({self.one(('', 'NOT '))}EXISTS (SELECT 1 FROM {below} WHERE {where}))"
+
+
+__all__ = ["Col", "Draw", "Queries", "WideQueries", "tables"]

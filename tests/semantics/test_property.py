@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kleene.planner.learned import Learned
 from kleene.udfs.experience import Lessons
 from tests.semantics.compare import Case, compare
-from tests.semantics.queries import Draw, Queries, tables
+from tests.semantics.queries import Draw, Queries, WideQueries, tables
 from tests.semantics.world import World
 
 SEEDED = 16
@@ -45,6 +45,12 @@ def case(number: Draw) -> Case:
 )
 def test_rows_are_those_of_plain_functions(world: World, case: Case, rule: int) -> None:
     compare(world, case, rule=rule)
+
+
+def test_rows_of_more_shapes_are_those_of_plain_functions(world: World) -> None:
+    for seed in range(100, 104):
+        number = random.Random(seed).randint
+        compare(world, Case(tables(number), WideQueries(number).query(number(0, 1))), rule=seed)
 
 
 def test_the_rules_save_calls_over_many_queries(world: World) -> None:

@@ -507,6 +507,13 @@ TRAPS = (
         "select i from t where exists (select 1 from (select i as j from t where i < 20) v where v.j = i and f(v.j)) and i < 9",
         least=9,
     ),
+    Trap(
+        "a window by two answers",
+        "select i, rank() over (partition by h(s) || w(s) order by i) from t where i < 9",
+        least=18,
+    ),
+    Trap("a method of a value in parentheses", "select (t.s || 'x').h() from t where i < 9", least=9),
+    Trap("an alias of a constant call", "select h('x') as a, a || '!' as b", least=1),
     Trap("COLUMNS in a condition", "select i from nul where f(columns(*)) and i < 4", least=5),
     Trap(
         "a call over each row that QUALIFY keeps",
