@@ -508,7 +508,8 @@ def _name_outputs(found: list[exp.Anonymous]) -> None:
 def _label(node: exp.Expr, statement: Statement) -> str:
     """The call as the user wrote it, or as the body of a function or view has it, on one line, at most 60 characters; a proxy's names the call that it answers for."""
     span = span_of(statement, node) if node.meta_get("start") is not None else None
-    text = statement.source[span.start : span.end] if span else node.sql(CallSQL, normalize_functions=False)
+    written = node.sql(CallSQL, normalize_functions=False) if node.meta_get("elsewhere") else node.name
+    text = statement.source[span.start : span.end] if span else written
     text = " ".join(text.split())
     text = text if len(text) <= 60 else text[:57] + "..."
     return f"{node.name} for {text}" if PROXY in node.meta else text

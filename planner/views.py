@@ -98,10 +98,12 @@ def _body(view: View) -> exp.Query | None:
 
 
 def unplaced(tree: E) -> E:
-    """The tree, changed in place, without places in the text that it was read from, which is not the statement's."""
+    """The tree, changed in place, without places in the text that it was read from, which is not the statement's (``elsewhere``)."""
     for node in nodes(tree):
-        for key in PLACE if node.meta_get("start") is not None else ():
-            node.meta.pop(key, None)
+        if node.meta_get("start") is not None:
+            node.meta["elsewhere"] = True
+            for key in PLACE:
+                node.meta.pop(key, None)
     return tree
 
 
