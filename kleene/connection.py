@@ -36,14 +36,11 @@ CLOCKS = {
 }
 
 VIEWS = """
-SELECT name, sql, columns FROM (
-    SELECT view_name AS name, sql, temporary AS first, (
-        SELECT list(column_name ORDER BY column_index) FROM duckdb_columns() c WHERE c.table_oid = v.view_oid AND c.database_oid = v.database_oid
-    ) AS columns
-    FROM duckdb_views() v
+SELECT name, sql FROM (
+    SELECT view_name AS name, sql, temporary AS first FROM duckdb_views()
     WHERE NOT internal AND (database_name, schema_name) IN (('temp', 'main'), (current_database(), current_schema()))
     UNION ALL
-    SELECT table_name, '', true, [] FROM duckdb_tables() WHERE database_name = 'temp' AND NOT starts_with(table_name, 'kleene_')
+    SELECT table_name, '', true FROM duckdb_tables() WHERE database_name = 'temp' AND NOT starts_with(table_name, 'kleene_')
 ) ORDER BY first DESC
 """
 """Views, and the temporary tables that hide some, those first that are found first."""
@@ -301,7 +298,7 @@ class Connection:
             if self._views is None:
                 named = self.rows("SELECT lower(view_name) FROM duckdb_views() WHERE NOT internal")
                 self._views = frozenset(str(row[0]) for row in named)
-            return () if self._views.isdisjoint(names) else self._read_views()
+            return () if self._views.isdisjoint(names) else self._read_views(names)
         except duckdb.Error:  # in an aborted transaction, say
             return ()
 
@@ -309,10 +306,20 @@ class Connection:
         """Views may have been made, dropped, or be found by other names."""
         self._views = None
 
-    def _read_views(self) -> tuple[View, ...]:
+    def _read_views(self, names: frozenset[str]) -> tuple[View, ...]:
+        """The views of these names, and those that they read."""
+        texts: dict[str, tuple[str, str]] = {}
+        for name, sql in self.rows(VIEWS):
+            texts.setdefault(str(name).lower(), (str(name), str(sql or "")))
         found: dict[str, View] = {}
-        for name, sql, columns in self.rows(VIEWS):
-            found.setdefault(str(name).lower(), View(str(name), str(sql or ""), tuple(columns)))
+        todo = [n for n in texts if n in names]
+        while todo:
+            name, sql = texts[key := todo.pop()]
+            quoted = name.replace('"', '""')
+            columns = [str(r[0]) for r in self.rows(f'DESCRIBE SELECT * FROM "{quoted}"')] if sql else []
+            found[key] = View(name, sql, tuple(columns))
+            lower = sql.lower()
+            todo += [n for n in texts if n not in found and n not in todo and n in lower]
         return tuple(found.values())
 
     def ordering(self) -> tuple[str, str]:

@@ -94,7 +94,7 @@ def _body(view: View) -> exp.Query | None:
     unplaced(query)
     for from_ in all_in(query, exp.From):
         _flatten(from_)
-    return query
+    return query if view.columns else None
 
 
 def unplaced(tree: E) -> E:
