@@ -313,6 +313,8 @@ class Connection:
             texts.setdefault(str(name).lower(), (str(name), str(sql or "")))
         found: dict[str, View] = {}
         todo = [n for n in texts if n in names]
+        if not any("(" in sql for _, sql in texts.values()):
+            todo = []  # none of them calls anything
         while todo:
             name, sql = texts[key := todo.pop()]
             quoted = name.replace('"', '""')

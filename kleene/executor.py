@@ -40,6 +40,7 @@ from kleene.planner.statements import (
     with_tree,
 )
 from kleene.planner.tools import ToolCall, has_effects, tool_call
+from kleene.planner.views import makes_calls
 from kleene.plans import Plans
 from kleene.problems import from_duckdb, is_users_mistake
 from kleene.result import Result
@@ -209,7 +210,8 @@ class Executor:
             statement = found.statement
             self.connection.check_free()
             self._settle()
-            if self.connection.views(frozenset(name.lower() for name in found.names)):
+            views = self.connection.views(frozenset(name.lower() for name in found.names))
+            if makes_calls(views, self.state.catalog):
                 return None
             with self._problems(statement), self._run_as(statement) as running:
                 return self.connection.in_worker(lambda: running.pure(statement.text, None, query=True), running.cancel)

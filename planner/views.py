@@ -39,6 +39,11 @@ def names_read(tree: exp.Expr) -> frozenset[str]:
     return frozenset(t.name.lower() for t in all_in(tree, exp.Table) if _is_plain(t))
 
 
+def makes_calls(views: Sequence[View], catalog: Catalog) -> bool:
+    """One of the views makes calls, by itself or through others."""
+    return bool(_calling({v.name.lower(): v for v in views}, catalog))
+
+
 def opened(tree: exp.Expr, views: Sequence[View], catalog: Catalog) -> exp.Expr:
     """The tree with the views that make calls, by themselves or through others, replaced by what they stand for; else the same tree."""
     known = {v.name.lower(): v for v in views}
@@ -143,4 +148,4 @@ def _name_items(body: exp.Query, view: View) -> bool:
     return True
 
 
-__all__ = ["View", "names_read", "opened", "unplaced"]
+__all__ = ["View", "makes_calls", "names_read", "opened", "unplaced"]
