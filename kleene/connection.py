@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -44,6 +45,10 @@ SELECT name, sql FROM (
 ) ORDER BY first DESC
 """
 """Views, and the temporary tables that hide some, those first that are found first."""
+VIEW_TEXTS = "SELECT lower(view_name), lower(sql) FROM duckdb_views() WHERE NOT internal"
+"""What is read first, in a quarter of the time: of views without a function none makes calls."""
+CALLED = re.compile(r'[\w"]\(')
+"""A function in a view's text, where DuckDB writes a blank between a word and a parenthesis that is no function's."""
 
 ARROW_SAFE = frozenset(
     [
@@ -65,6 +70,25 @@ ARROW_SAFE = frozenset(
     ]
 )
 """What survives the way through Arrow and back exactly. All other types are fetched as Python values too."""
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+def _may_call(names: frozenset[str], views: Sequence[tuple[str, str]]) -> bool:
+    """Whether a function stands in the text of a view of these names, or of one whose name stands in such a text."""
+    left = dict(views) if len(views) == len({name for name, _ in views}) else None
+    if left is None:
+        return any(CALLED.search(text) for _, text in views)  # one name in several schemas
+    todo = [name for name in left if name in names]
+    while todo:
+        text = left.pop(todo.pop(), "")
+        if CALLED.search(text):
+            return True
+        words = _words(text)
+        todo += [name for name in left if _words(name) <= words]
+    return False
 
 
 @attrs.frozen
@@ -296,7 +320,7 @@ class Connection:
             return ()
         try:
             if self._views is None:
-                named = self.rows("SELECT lower(view_name) FROM duckdb_views() WHERE NOT internal")
+                named = self._looked_up("SELECT lower(view_name) FROM duckdb_views() WHERE NOT internal")
                 self._views = frozenset(str(row[0]) for row in named)
             return () if self._views.isdisjoint(names) else self._read_views(names)
         except duckdb.Error:  # in an aborted transaction, say
@@ -308,21 +332,25 @@ class Connection:
 
     def _read_views(self, names: frozenset[str]) -> tuple[View, ...]:
         """The views of these names, and those that they read."""
+        if not _may_call(names, self._looked_up(VIEW_TEXTS)):
+            return ()
         texts: dict[str, tuple[str, str]] = {}
-        for name, sql in self.rows(VIEWS):
+        for name, sql in self._looked_up(VIEWS):
             texts.setdefault(str(name).lower(), (str(name), str(sql or "")))
         found: dict[str, View] = {}
         todo = [n for n in texts if n in names]
-        if not any("(" in sql for _, sql in texts.values()):
-            todo = []  # none of them calls anything
         while todo:
             name, sql = texts[key := todo.pop()]
             quoted = name.replace('"', '""')
-            columns = [str(r[0]) for r in self.rows(f'DESCRIBE SELECT * FROM "{quoted}"')] if sql else []
+            columns = [str(r[0]) for r in self._looked_up(f'DESCRIBE SELECT * FROM "{quoted}"')] if sql else []
             found[key] = View(name, sql, tuple(columns))
-            lower = sql.lower()
-            todo += [n for n in texts if n not in found and n not in todo and n in lower]
+            words = _words(sql.lower())
+            todo += [n for n in texts if n not in found and n not in todo and _words(n) <= words]
         return tuple(found.values())
+
+    def _looked_up(self, sql: str) -> list[tuple[Any, ...]]:
+        """``rows`` that leave the last ``execute`` what it was, so that the next statement need not look for rows of the user's."""
+        return self.con.sql(sql).fetchall()
 
     def ordering(self) -> tuple[str, str]:
         row = self.rows("SELECT current_setting('default_order'), current_setting('default_null_order')")[0]
