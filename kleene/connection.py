@@ -129,6 +129,7 @@ class Connection:
         """Raise ``BusyConnection`` when the user's last ``execute`` has rows that were not fetched; running anything would lose them."""
         if self._is_marked():
             return
+        self.definitions_changed()  # the user has run something, which may have made a view
         if not self._has_unfinished_result():
             self._drop_kept()
             self._mark()

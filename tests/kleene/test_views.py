@@ -57,6 +57,9 @@ def test_a_view_is_read_as_it_is_now(world: World) -> None:
     assert world.check("SELECT * FROM told WHERE i < 2").count() == 2
     world.setup("CREATE TEMP TABLE told AS SELECT 1 AS one")
     assert world.check("SELECT * FROM told").count() == 0
+    world.setup("CREATE VIEW late AS SELECT i, f(i) AS ok FROM t")
+    assert world.engine.explain("SELECT i FROM late WHERE ok AND i < 3").estimate.calls == 3
+    assert world.check("SELECT i FROM late WHERE ok AND i < 3").count() == 3
 
 
 def test_a_view_in_the_users_transaction(world: World) -> None:
